@@ -1,0 +1,1 @@
+"""The node agent: takes the container runtime's calls and programs the kernel of its node."""
