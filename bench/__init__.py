@@ -1,0 +1,1 @@
+"""Benchmarks: each module with a ``run(short)`` is one; see ``python -m bench``."""
