@@ -1,0 +1,127 @@
+"""The e2e tier's fixtures: one two-node cluster with all programs for the session, a fresh project and namespace per test."""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dev import programs
+from dev.cluster import Cluster
+from netclaim.api import networking
+from netclaim.api.resources import CLAIMS, INTERFACES, IP_ALLOCATIONS, IP_CLASSES, IP_CLAIMS, IP_POOLS, NAMESPACES
+from netclaim.kube.client import Client
+from netclaim.kube.errors import NotFound
+from nso.ipam import invariants
+from tests.conftest import create_project
+from tests.e2e.stack import Stack
+from tests.waiting import until
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Two real nodes and the programs. ``NETCLAIM_E2E_RUN_DIR`` names a running one (``make up``) to use instead."""
+    running = os.environ.get("NETCLAIM_E2E_RUN_DIR")
+    run_dir = Path(running) if running else Path(tempfile.mkdtemp(prefix="netclaim-e2e-"))
+    cluster = Cluster.load(run_dir) if running else Cluster.up(run_dir, nodes=2)
+    try:
+        if not running:
+            programs.start(cluster)
+        yield cluster
+    finally:
+        if not running:
+            cluster.down()
+            shutil.rmtree(run_dir, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+async def stack(cluster: Cluster) -> AsyncIterator[Stack]:
+    cell = await Client.connect(str(cluster.cell_kubeconfig), user_agent="netclaim-tests")
+    ipam = await Client.connect(str(cluster.ipam_kubeconfig), user_agent="netclaim-tests")
+    yield Stack(cluster, cell, ipam)
+    await cell.close()
+    await ipam.close()
+
+
+@dataclass
+class Tenant:
+    """A project in IPAM and a namespace of the cell that belongs to it."""
+
+    project: str
+    namespace: str
+
+
+@pytest.fixture
+async def tenant(stack: Stack) -> AsyncIterator[Tenant]:
+    async for made in _tenant(stack, "project-alpha"):
+        yield made
+
+
+@pytest.fixture
+async def other_tenant(stack: Stack) -> AsyncIterator[Tenant]:
+    """A second project with the same class names and pools of its own."""
+    async for made in _tenant(stack, "project-beta"):
+        yield made
+
+
+async def _tenant(stack: Stack, like: str) -> AsyncIterator[Tenant]:
+    suffix = secrets.token_hex(3)
+    made = Tenant(f"{like}-{suffix}", f"shop-{suffix}")
+    await create_project(stack.ipam, made.project, like=like)
+    labels = {networking.PROJECT_LABEL: made.project}
+    await stack.cell.create(NAMESPACES, {"metadata": {"name": made.namespace, "labels": labels}})
+    yield made
+    await stack.cell.delete(NAMESPACES, None, made.namespace)
+
+    async def namespace_is_gone() -> bool:
+        try:
+            await stack.cell.get(NAMESPACES, None, made.namespace)
+        except NotFound:
+            return True
+        return False
+
+    await until(namespace_is_gone, timeout=60, what=f"namespace {made.namespace} gone", interval=0.2)
+
+    async def nothing_is_held() -> bool:
+        left = [a["metadata"]["name"] for a in await stack.ipam.list(IP_ALLOCATIONS, made.project)]
+        left += [c["metadata"]["name"] for c in await stack.ipam.list(IP_CLAIMS, made.project)]
+        assert not left, f"left in IPAM: {left}"
+        return True
+
+    await until(nothing_is_held, timeout=30, what=f"nothing held in project {made.project}", interval=0.2)
+    await stack.ipam.delete(NAMESPACES, None, made.project)
+
+
+@pytest.fixture(autouse=True)
+async def invariants_hold(stack: Stack) -> AsyncIterator[None]:
+    """After every test: no block twice, counters equal sums, interfaces and claims one to one, no traceback in a log."""
+    yield
+
+    async def nothing_violated() -> bool:
+        found = [
+            str(violation)
+            for violation in invariants.check(
+                classes=await stack.ipam.list(IP_CLASSES),
+                pools=await stack.ipam.list(IP_POOLS),
+                claims=await stack.ipam.list(IP_CLAIMS),
+                allocations=await stack.ipam.list(IP_ALLOCATIONS),
+            )
+        ]
+        claims = {(c["metadata"]["namespace"], c["metadata"]["uid"]) for c in await stack.cell.list(CLAIMS)}
+        holders = [
+            (i["metadata"]["namespace"], i["spec"]["claimRef"]["uid"])
+            for i in await stack.cell.list(INTERFACES)
+            if i["spec"].get("claimRef") and "deletionTimestamp" not in i["metadata"]
+        ]
+        found += [f"two interfaces held by one claim: {h}" for h in holders if holders.count(h) > 1]
+        found += [f"interface held by a claim that is gone: {h}" for h in holders if h not in claims]
+        assert not found, found
+        return True
+
+    await until(nothing_violated, timeout=15, what="no invariant violated", interval=0.3)
+    for program, log in stack.program_logs().items():
+        assert "Traceback" not in log, f"{program} logged a traceback: {log[log.index('Traceback') - 500 :][:3000]}"
