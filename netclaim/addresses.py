@@ -1,6 +1,6 @@
 """Address arithmetic: blocks, families, the first usable address, and the forms that addresses are written in.
 
-Pure. Addresses enter and leave as text in canonical form (lower case, shortest), so that equal addresses are equal text.
+Pure. Addresses enter and leave as text in canonical form (lower case, shortest): equal addresses are equal text.
 """
 
 from __future__ import annotations
