@@ -1,7 +1,7 @@
 """``python -m bench NAME [--json] [--short]``: run one benchmark; without a name, list them.
 
-A benchmark is a module of this folder with a function ``run(short: bool) -> Report``. It prints a ratio measured in one run
-on the machine at hand, then the absolute figures.
+A benchmark is a module of this folder with a function ``run(short: bool) -> Report``. It prints a ratio measured in one
+run on the machine at hand, then the absolute figures.
 """
 
 import argparse
@@ -21,7 +21,9 @@ NOT_BENCHMARKS = frozenset({"report", "__main__"})
 def names() -> list[str]:
     """Every benchmark's name, as it is given on the command line."""
     return sorted(
-        module.name.replace("_", "-") for module in pkgutil.iter_modules(bench.__path__) if module.name not in NOT_BENCHMARKS
+        module.name.replace("_", "-")
+        for module in pkgutil.iter_modules(bench.__path__)
+        if module.name not in NOT_BENCHMARKS
     )
 
 

@@ -11,7 +11,9 @@ from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError
 from nso.ipam import invariants
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look into netclaim's objects and check what must hold.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Look into netclaim's objects and check what must hold."
+)
 ipam = typer.Typer(no_args_is_help=True, help="The IPAM control plane.")
 app.add_typer(ipam, name="ipam")
 

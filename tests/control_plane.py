@@ -42,9 +42,7 @@ class ControlPlane:
         """Apply every file of ``folder`` to both API servers and wait until all kinds are served."""
         for kubeconfig in (self.cell_kubeconfig, self.ipam_kubeconfig):
             self._run(kubeconfig, ("apply", "--server-side", "--force-conflicts", "-f", str(folder)), None)
-            self._run(
-                kubeconfig, ("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder)), None
-            )
+            self._run(kubeconfig, ("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder)), None)
 
     def stop(self) -> None:
         self.cluster.down()
@@ -52,7 +50,11 @@ class ControlPlane:
     def _run(self, kubeconfig: Path, arguments: tuple[str, ...], stdin: str | None, *, check: bool = True) -> str:
         done = subprocess.run(
             [str(self.cluster.kubectl_path), "--kubeconfig", str(kubeconfig), *arguments],
-            input=stdin, capture_output=True, text=True, check=False, timeout=120,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")

@@ -1,7 +1,7 @@
 """``python -m tests.run [TIER ...] [-- PYTEST ARGUMENTS]``: run every tier that this machine can, one after the other.
 
-A tier that cannot run here is named with the reason at the end; a tier that runs and fails fails the command. Tiers run in
-processes of their own, so that the programs of the e2e tier never meet the in-process controllers of the api tier.
+A tier that cannot run here is named with the reason at the end; a tier that runs and fails fails the command. Tiers run
+in processes of their own, so that the programs of the e2e tier never meet the in-process controllers of the api tier.
 """
 
 import os
@@ -48,7 +48,9 @@ def run_tier(tier: str, arguments: list[str]) -> int:
 
 def main(argv: list[str]) -> int:
     """Run the tiers named in ``argv`` (all when none is named); 0 when all of them passed."""
-    tiers, _, arguments = (argv, "", []) if "--" not in argv else (argv[: argv.index("--")], "", argv[argv.index("--") + 1 :])
+    tiers, _, arguments = (
+        (argv, "", []) if "--" not in argv else (argv[: argv.index("--")], "", argv[argv.index("--") + 1 :])
+    )
     unknown = [tier for tier in tiers if tier not in TIERS]
     if unknown:
         print(f"no such tier: {', '.join(unknown)}; there are: {', '.join(TIERS)}", file=sys.stderr)
@@ -63,7 +65,8 @@ def main(argv: list[str]) -> int:
         started = time.monotonic()
         code = run_tier(tier, arguments)
         failed |= code != 0
-        lines.append(f"{tier:6} {'passed' if code == 0 else f'FAILED (pytest exit {code})'} in {time.monotonic() - started:.0f} s")
+        outcome = "passed" if code == 0 else f"FAILED (pytest exit {code})"
+        lines.append(f"{tier:6} {outcome} in {time.monotonic() - started:.0f} s")
     print("\n".join(["", "tiers:", *lines]))
     return int(failed)
 

@@ -1,4 +1,4 @@
-"""The e2e tier's fixtures: one two-node cluster with all programs for the session, a fresh project and namespace per test."""
+"""The e2e tier's fixtures: one two-node cluster with all programs a session, a fresh project and namespace a test."""
 
 import os
 import secrets
@@ -13,7 +13,7 @@ import pytest
 from dev import programs
 from dev.cluster import Cluster
 from netclaim.api import networking
-from netclaim.api.resources import CLAIMS, INTERFACES, IP_ALLOCATIONS, IP_CLASSES, IP_CLAIMS, IP_POOLS, NAMESPACES
+from netclaim.api.resources import CLAIMS, INTERFACES, IP_ALLOCATIONS, IP_CLAIMS, IP_CLASSES, IP_POOLS, NAMESPACES
 from netclaim.kube.client import Client
 from netclaim.kube.errors import NotFound
 from nso.ipam import invariants
@@ -98,7 +98,7 @@ async def _tenant(stack: Stack, like: str) -> AsyncIterator[Tenant]:
 
 @pytest.fixture(autouse=True)
 async def invariants_hold(stack: Stack) -> AsyncIterator[None]:
-    """After every test: no block twice, counters equal sums, interfaces and claims one to one, no traceback in a log."""
+    """After every test: no block twice, counters equal sums, interfaces and claims one to one, no traceback logged."""
     yield
 
     async def nothing_violated() -> bool:

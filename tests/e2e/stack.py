@@ -1,4 +1,4 @@
-"""The whole product on a local two-node cluster, as the e2e tests drive it: kubectl, pings from inside Pods, IPAM's records."""
+"""The product on a local two-node cluster, as the e2e tests drive it: kubectl, pings from Pods, IPAM's records."""
 
 import ipaddress
 import subprocess
@@ -33,7 +33,11 @@ class Stack:
         kubeconfig = self.cluster.ipam_kubeconfig if ipam else self.cluster.cell_kubeconfig
         done = subprocess.run(
             [str(self.cluster.kubectl_path), "--kubeconfig", str(kubeconfig), *arguments],
-            input=stdin, capture_output=True, text=True, timeout=120, check=False,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")
@@ -77,7 +81,9 @@ class Stack:
             assert all(state.get("status") == "True" for state in states.values()), f"{states}"
             return found or {"": {}}
 
-        return await until(all_ready, timeout=timeout, what=f"{replicas} ready instances of {namespace}/{workload}", interval=0.2)
+        return await until(
+            all_ready, timeout=timeout, what=f"{replicas} ready instances of {namespace}/{workload}", interval=0.2
+        )
 
     async def claim(self, namespace: str, name: str) -> Raw | None:
         try:
@@ -112,7 +118,7 @@ class Stack:
         return out
 
     async def assert_published_is_held(self, namespace: str, project: str) -> None:
-        """R13: every address that a claim of ``namespace`` publishes is the block of an IPAllocation held for that claim."""
+        """R13: all that a claim of ``namespace`` publishes is the block of an IPAllocation held for that claim."""
         held = await self.held(project)
         for name, addresses in (await self.published(namespace)).items():
             assert set(addresses.values()) == set(held.get((namespace, name), {})), (
@@ -133,19 +139,28 @@ class Stack:
 
 
 def workload(
-    name: str, namespace: str, *, replicas: int = 1, network: str = "default", policy: str = "Delete",
-    families: tuple[str, ...] = ("IPv6", "IPv4"), classes: tuple[str, ...] = (),
+    name: str,
+    namespace: str,
+    *,
+    replicas: int = 1,
+    network: str = "default",
+    policy: str = "Delete",
+    families: tuple[str, ...] = ("IPv6", "IPv4"),
+    classes: tuple[str, ...] = (),
 ) -> Raw:
     """A Workload of busybox Pods that each claim ``eth0`` on ``network``."""
     spec: Raw = {"network": {"name": network}, "ipFamilies": list(families), "reclaimPolicy": policy}
     if classes:
         spec["addresses"] = [{"class": c} for c in classes]
     container = {
-        "name": "main", "image": BUSYBOX, "imagePullPolicy": "Never",
+        "name": "main",
+        "image": BUSYBOX,
+        "imagePullPolicy": "Never",
         "command": ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/bin"],
     }
     return {
-        "apiVersion": "compute.datumapis.com/v1alpha", "kind": "Workload",
+        "apiVersion": "compute.datumapis.com/v1alpha",
+        "kind": "Workload",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "replicas": replicas,
@@ -157,8 +172,10 @@ def workload(
 
 def network(name: str, namespace: str, *, families: tuple[str, ...] = ("IPv6", "IPv4")) -> Raw:
     return {
-        "apiVersion": "networking.datumapis.com/v1alpha", "kind": "Network",
-        "metadata": {"name": name, "namespace": namespace}, "spec": {"ipFamilies": list(families), "mtu": 1460},
+        "apiVersion": "networking.datumapis.com/v1alpha",
+        "kind": "Network",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"ipFamilies": list(families), "mtu": 1460},
     }
 
 

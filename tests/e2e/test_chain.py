@@ -56,7 +56,7 @@ async def test_kubectl_get_instances_prints_the_address_of_every_instance(stack:
 
 
 async def test_two_networks_with_the_same_addresses_never_hear_each_other(stack: Stack, tenant: Tenant) -> None:
-    """Isolation 2: the other network's instance with the very same IPv4 address receives nothing; one that only the other network has is not reached."""
+    """Isolation 2: the twin with the same IPv4 address receives nothing; one that only the other network has is away."""
     stack.apply(
         network("default", tenant.namespace),
         network("isolated", tenant.namespace),
@@ -71,7 +71,10 @@ async def test_two_networks_with_the_same_addresses_never_hear_each_other(stack:
     assert shared in twin_at, f"{web_at} {twin_at}"
     only_twin = next(address for address in twin_at if address not in web_at)
 
-    before_web, before_twin = stack.received(tenant.namespace, web_at[shared]), stack.received(tenant.namespace, twin_at[shared])
+    before_web, before_twin = (
+        stack.received(tenant.namespace, web_at[shared]),
+        stack.received(tenant.namespace, twin_at[shared]),
+    )
     assert stack.pings(tenant.namespace, "web-0", shared, count=20)
     assert stack.received(tenant.namespace, web_at[shared]) - before_web >= 20
     assert stack.received(tenant.namespace, twin_at[shared]) == before_twin
@@ -112,13 +115,25 @@ async def test_full_size_packets_cross_the_nodes_and_the_pod_has_the_networks_mt
     assert stack.execute(tenant.namespace, "web-0", "/bin/cat", "/sys/class/net/eth0/mtu").strip() == "1460"
     for family, headers in (("IPv4", 28), ("IPv6", 48)):
         report = stack.execute(
-            tenant.namespace, "web-0", "/bin/busybox", "ping", "-c", "2", "-W", "2", "-s", str(1460 - headers),
-            addresses_of(instances[target])[family], check=False,
+            tenant.namespace,
+            "web-0",
+            "/bin/busybox",
+            "ping",
+            "-c",
+            "2",
+            "-W",
+            "2",
+            "-s",
+            str(1460 - headers),
+            addresses_of(instances[target])[family],
+            check=False,
         )
         assert "2 packets received" in report, report
 
 
-async def test_the_pod_is_attached_by_annotation_and_has_no_foot_in_the_cluster_network(stack: Stack, tenant: Tenant) -> None:
+async def test_the_pod_is_attached_by_annotation_and_has_no_foot_in_the_cluster_network(
+    stack: Stack, tenant: Tenant
+) -> None:
     """R29: eth0 is the tenant's; the injection is recorded on the Pod; Multus reports the interface it made."""
     stack.apply(network("default", tenant.namespace), workload("web", tenant.namespace))
     instances = await stack.ready(tenant.namespace, "web", 1)

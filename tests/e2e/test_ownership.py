@@ -11,21 +11,41 @@ from tests.waiting import until
 
 # Field or condition of .status -> the one manager that may own it. A seeder shares the key of the condition it seeded.
 CLAIM = {
-    "project": "nso", "networkInterfaceRef": "nso", "addresses": "nso", "externalAddresses": "nso",
-    "Bound": "nso", "Allocated": "nso", "Ready": "nso",
-    "Prepared": "vpc-controller", "Programmed": "vpc-controller-programmed",
+    "project": "nso",
+    "networkInterfaceRef": "nso",
+    "addresses": "nso",
+    "externalAddresses": "nso",
+    "Bound": "nso",
+    "Allocated": "nso",
+    "Ready": "nso",
+    "Prepared": "vpc-controller",
+    "Programmed": "vpc-controller-programmed",
 }
 INTERFACE = {
-    "phase": "nso", "networkContextRef": "nso", "Allocated": "nso", "ExternalProgrammed": "nso-seed",
-    "vpc": "vpc-controller", "attachmentRef": "vpc-controller", "Prepared": "vpc-controller",
+    "phase": "nso",
+    "networkContextRef": "nso",
+    "Allocated": "nso",
+    "ExternalProgrammed": "nso-seed",
+    "vpc": "vpc-controller",
+    "attachmentRef": "vpc-controller",
+    "Prepared": "vpc-controller",
     "Programmed": "vpc-controller-programmed",
 }
 ATTACHMENT = {
-    "vpc": "vpc-controller", "vpcAttachment": "vpc-controller", "Ready": "vpc-controller",
+    "vpc": "vpc-controller",
+    "vpcAttachment": "vpc-controller",
+    "Ready": "vpc-controller",
     "Programmed": "vpc-controller-programmed",
     **dict.fromkeys(
         (
-            "node", "podName", "podUID", "containerID", "hostInterface", "guestInterface", "vrfInterface", "podSubnet",
+            "node",
+            "podName",
+            "podUID",
+            "containerID",
+            "hostInterface",
+            "guestInterface",
+            "vrfInterface",
+            "podSubnet",
             "podSubnets",
         ),
         "node-agent",

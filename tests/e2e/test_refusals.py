@@ -7,8 +7,10 @@ from tests.e2e.stack import Stack, network, workload
 from tests.waiting import until
 
 CLAIM = {
-    "apiVersion": "networking.datumapis.com/v1alpha", "kind": "NetworkInterfaceClaim",
-    "metadata": {"name": "direct"}, "spec": {"network": {"name": "default"}},
+    "apiVersion": "networking.datumapis.com/v1alpha",
+    "kind": "NetworkInterfaceClaim",
+    "metadata": {"name": "direct"},
+    "spec": {"network": {"name": "default"}},
 }
 
 
@@ -58,9 +60,11 @@ async def test_an_opted_in_pod_that_no_instance_owns_is_refused_with_what_to_do(
     import yaml
 
     pod = {
-        "apiVersion": "v1", "kind": "Pod",
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {
-            "name": "stray", "namespace": tenant.namespace,
+            "name": "stray",
+            "namespace": tenant.namespace,
             "labels": {"networking.datumapis.com/inject-interfaces": "true"},
         },
         "spec": {"containers": [{"name": "main", "image": "node.local/busybox:1"}]},

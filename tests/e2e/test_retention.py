@@ -1,4 +1,4 @@
-"""What survives what: replacement, scale down and up, a deleted and recreated workload, a claim deleted under its Pod."""
+"""What survives what: replacement, scale down and up, a recreated workload, a claim deleted under its Pod."""
 
 import pytest
 
@@ -27,13 +27,17 @@ async def _scale(stack: Stack, tenant: Tenant, replicas: int) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
-async def test_a_replaced_instance_keeps_its_interface_and_its_addresses(stack: Stack, tenant: Tenant, policy: str) -> None:
+async def test_a_replaced_instance_keeps_its_interface_and_its_addresses(
+    stack: Stack, tenant: Tenant, policy: str
+) -> None:
     """R7, R28: under both policies; identifier and device name stay the same too."""
     stack.apply(network("default", tenant.namespace), workload("web", tenant.namespace, policy=policy))
     first = (await stack.ready(tenant.namespace, "web", 1))["web-0"]
     before = (
-        await stack.published(tenant.namespace), await _interfaces(stack, tenant.namespace),
-        await _allocations(stack, tenant, "web-0-eth0"), await _identity(stack, tenant),
+        await stack.published(tenant.namespace),
+        await _interfaces(stack, tenant.namespace),
+        await _allocations(stack, tenant, "web-0-eth0"),
+        await _identity(stack, tenant),
     )
 
     stack.kubectl("delete", "instance", "web-0", "-n", tenant.namespace, "--timeout=60s")
@@ -45,8 +49,10 @@ async def test_a_replaced_instance_keeps_its_interface_and_its_addresses(stack: 
     await until(replaced, timeout=60, what="web-0 replaced")
     second = (await stack.ready(tenant.namespace, "web", 1))["web-0"]
     after = (
-        await stack.published(tenant.namespace), await _interfaces(stack, tenant.namespace),
-        await _allocations(stack, tenant, "web-0-eth0"), await _identity(stack, tenant),
+        await stack.published(tenant.namespace),
+        await _interfaces(stack, tenant.namespace),
+        await _allocations(stack, tenant, "web-0-eth0"),
+        await _identity(stack, tenant),
     )
     assert after == before
     assert stack.pings(tenant.namespace, "web-0", second["status"]["networkInterfaces"][0]["assignments"]["networkIP"])
@@ -89,7 +95,9 @@ async def test_scaling_down_and_up_follows_the_reclaim_policy(stack: Stack, tena
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
-async def test_deleting_and_recreating_the_workload_follows_the_reclaim_policy(stack: Stack, tenant: Tenant, policy: str) -> None:
+async def test_deleting_and_recreating_the_workload_follows_the_reclaim_policy(
+    stack: Stack, tenant: Tenant, policy: str
+) -> None:
     """R9: new under Delete; the same interface and the same addresses under Retain."""
     stack.apply(network("default", tenant.namespace), workload("web", tenant.namespace, policy=policy))
     await stack.ready(tenant.namespace, "web", 1)
@@ -103,7 +111,8 @@ async def test_deleting_and_recreating_the_workload_follows_the_reclaim_policy(s
     await stack.ready(tenant.namespace, "web", 1)
 
     same = (await _interfaces(stack, tenant.namespace), await _allocations(stack, tenant, "web-0-eth0")) == (
-        interface, allocations,
+        interface,
+        allocations,
     )
     assert same is (policy == "Retain")
     await _give_back(stack, tenant)
@@ -112,7 +121,7 @@ async def test_deleting_and_recreating_the_workload_follows_the_reclaim_policy(s
 async def test_a_claim_deleted_under_a_running_pod_frees_its_addresses_only_when_the_pod_is_gone(
     stack: Stack, tenant: Tenant
 ) -> None:
-    """R15, T07: the finalizers hold the allocation as long as packets of the old Pod can flow; then a new one takes over."""
+    """R15, T07: the finalizers hold the allocation as long as packets of the old Pod can flow; then a new claim comes."""
     stack.apply(network("default", tenant.namespace), workload("web", tenant.namespace))
     await stack.ready(tenant.namespace, "web", 1)
     allocations = await _allocations(stack, tenant, "web-0-eth0")

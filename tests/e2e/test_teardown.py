@@ -10,8 +10,17 @@ from tests.e2e.stack import Stack, network, workload
 from tests.waiting import until
 
 OURS = (
-    resources.NETWORKS, resources.NETWORK_CONTEXTS, resources.SUBNETS, resources.CLAIMS, resources.INTERFACES,
-    resources.VPCS, resources.ATTACHMENTS, resources.NADS, resources.WORKLOADS, resources.INSTANCES, resources.PODS,
+    resources.NETWORKS,
+    resources.NETWORK_CONTEXTS,
+    resources.SUBNETS,
+    resources.CLAIMS,
+    resources.INTERFACES,
+    resources.VPCS,
+    resources.ATTACHMENTS,
+    resources.NADS,
+    resources.WORKLOADS,
+    resources.INSTANCES,
+    resources.PODS,
 )
 
 
@@ -30,12 +39,17 @@ async def kernel_state(stack: Stack, node: str) -> dict[str, list[str]]:
             *stack.cluster.node(node).command(argv), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )
         text = (await process.communicate())[0].decode()
-        lines = [re.sub(r"counter packets \d+ bytes \d+|expires \d+\w*|\bveth\w+@?\w*|: <.*", "", line) for line in text.splitlines()]
+        lines = [
+            re.sub(r"counter packets \d+ bytes \d+|expires \d+\w*|\bveth\w+@?\w*|: <.*", "", line)
+            for line in text.splitlines()
+        ]
         out[name] = sorted(line.strip() for line in lines if "veth" not in line and "cni0" not in line)
     return out
 
 
-async def test_deleting_the_namespace_leaves_nothing_in_the_api_in_ipam_and_in_the_kernels(stack: Stack, tenant: Tenant) -> None:
+async def test_deleting_the_namespace_leaves_nothing_in_the_api_in_ipam_and_in_the_kernels(
+    stack: Stack, tenant: Tenant
+) -> None:
     """R15, T07: the namespace goes first, with running Pods and retained interfaces in it."""
     before = {node: await kernel_state(stack, node) for node in ("node1", "node2")}
     stack.apply(
@@ -67,7 +81,11 @@ async def test_deleting_the_namespace_leaves_nothing_in_the_api_in_ipam_and_in_t
 
 
 async def _nothing_held(stack: Stack, tenant: Tenant) -> bool:
-    left = [o["metadata"]["name"] for r in (resources.IP_CLAIMS, resources.IP_ALLOCATIONS) for o in await stack.ipam.list(r, tenant.project)]
+    left = [
+        o["metadata"]["name"]
+        for r in (resources.IP_CLAIMS, resources.IP_ALLOCATIONS)
+        for o in await stack.ipam.list(r, tenant.project)
+    ]
     assert not left, left
     return True
 
@@ -87,7 +105,9 @@ async def _no_identity(stack: Stack, tenant: Tenant) -> bool:
     return True
 
 
-async def test_deleting_the_network_waits_for_its_interfaces_and_then_frees_its_range(stack: Stack, tenant: Tenant) -> None:
+async def test_deleting_the_network_waits_for_its_interfaces_and_then_frees_its_range(
+    stack: Stack, tenant: Tenant
+) -> None:
     """Teardown order: interfaces, subnets, context, range; the network stays Terminating while an interface is held."""
     stack.apply(network("default", tenant.namespace), workload("web", tenant.namespace))
     await stack.ready(tenant.namespace, "web", 1)

@@ -1,4 +1,4 @@
-"""Each program as an operator meets it first: without flags, with wrong ones, and with an API server that is not there."""
+"""Each program as an operator meets it first: without flags, with wrong ones, and with no API server there."""
 
 import json
 import os
@@ -30,7 +30,12 @@ COMPLETE = {
 
 def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", module, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
         env={k: v for k, v in os.environ.items() if not k.startswith("NETCLAIM_")},
     )
 
@@ -83,7 +88,9 @@ def test_a_program_whose_api_server_is_away_says_so_is_not_ready_and_ends_cleanl
     kubeconfig.write_text(
         yaml.safe_dump(
             {
-                "apiVersion": "v1", "kind": "Config", "current-context": "x",
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "x",
                 "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
                 "users": [{"name": "u", "user": {"token": "none"}}],
                 "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
@@ -94,10 +101,18 @@ def test_a_program_whose_api_server_is_away_says_so_is_not_ready_and_ends_cleanl
     with log.open("w") as sink:
         process = subprocess.Popen(
             [
-                sys.executable, "-m", module, *COMPLETE[module], "--kubeconfig", str(kubeconfig),
-                "--metrics-address", metrics,
+                sys.executable,
+                "-m",
+                module,
+                *COMPLETE[module],
+                "--kubeconfig",
+                str(kubeconfig),
+                "--metrics-address",
+                metrics,
             ],
-            cwd=ROOT, stdout=sink, stderr=sink,
+            cwd=ROOT,
+            stdout=sink,
+            stderr=sink,
         )
     try:
         deadline = time.monotonic() + 30

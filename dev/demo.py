@@ -1,0 +1,211 @@
+"""``python -m dev demo``: the whole chain on a local cluster, from a Workload to a ping, and the proof of isolation."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dev import programs
+from dev.cluster import Cluster
+from dev.errors import ClusterError
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+NAMESPACE = "shop"
+READY_WITHIN = 120.0
+
+Raw = dict[str, Any]
+
+
+class Demo:
+    """The steps of the demo on a running cluster; each prints what it shows."""
+
+    def __init__(self, cluster: Cluster, console: Console) -> None:
+        self.cluster = cluster
+        self.console = console
+
+    def kubectl(self, *arguments: str, ipam: bool = False, check: bool = True) -> str:
+        """Run kubectl against the cell (or IPAM); stdout, or stderr of a call that may fail."""
+        kubeconfig = self.cluster.ipam_kubeconfig if ipam else self.cluster.cell_kubeconfig
+        done = subprocess.run(
+            [str(self.cluster.kubectl_path), "--kubeconfig", str(kubeconfig), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if check and done.returncode:
+            raise ClusterError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")
+        return done.stdout if done.returncode == 0 else done.stderr
+
+    def show(self, *arguments: str) -> None:
+        """Run kubectl and print both the command and its answer."""
+        self.console.print(f"[bold]$ kubectl {' '.join(arguments)}[/bold]", highlight=False)
+        self.console.print(self.kubectl(*arguments), highlight=False, soft_wrap=True, markup=False)
+
+    def step(self, text: str) -> None:
+        self.console.rule(f"[bold]{text}", align="left")
+
+    def run(self) -> None:
+        self.step("addresses: two projects in IPAM with the same class names")
+        self.kubectl("apply", "-f", str(EXAMPLES / "ipam-two-projects.yaml"), ipam=True)
+        self.step("a network, and a workload whose three replicas each claim an interface on it")
+        self.console.print((EXAMPLES / "quickstart.yaml").read_text(), highlight=False, markup=False)
+        applied = time.monotonic()
+        self.kubectl("apply", "-f", str(EXAMPLES / "quickstart.yaml"))
+        self.wait_ready("web", 3)
+        self.console.print(
+            f"three replicas Ready {time.monotonic() - applied:.1f} s after kubectl apply", highlight=False
+        )
+        self.show("get", "networkinterfaceclaims,networkinterfaces,vpcattachments", "-n", NAMESPACE)
+        self.show("get", "instances", "-n", NAMESPACE)
+        self.step("pings between the instances, from inside their Pods")
+        self.ping_all("web")
+        self.step("another network with the same IPv4 addresses: neither hears the other")
+        self.kubectl("apply", "-f", str(EXAMPLES / "same-addresses.yaml"))
+        self.wait_ready("twin", 4)
+        self.show("get", "instances", "-n", NAMESPACE)
+        self.prove_isolation()
+
+    def instances(self, workload: str) -> dict[str, Raw]:
+        """The workload's instances by name."""
+        listed = json.loads(self.kubectl("get", "instances", "-n", NAMESPACE, "-o", "json"))["items"]
+        return {i["metadata"]["name"]: i for i in listed if i["spec"]["workloadRef"]["name"] == workload}
+
+    def wait_ready(self, workload: str, replicas: int) -> None:
+        """Wait until that many instances are Ready, telling each change of the reasons."""
+        deadline, told = time.monotonic() + READY_WITHIN, ""
+        while True:
+            conditions = {
+                name: next((c for c in i.get("status", {}).get("conditions", []) if c["type"] == "Ready"), {})
+                for name, i in self.instances(workload).items()
+            }
+            state = ", ".join(f"{name}: {c.get('reason', 'Pending')}" for name, c in sorted(conditions.items()))
+            if state != told:
+                self.console.print(f"  {state or 'no instance yet'}", highlight=False, style="dim")
+                told = state
+            if sum(c.get("status") == "True" for c in conditions.values()) == replicas:
+                return
+            if time.monotonic() > deadline:
+                details = self.kubectl("get", "instances,pods,events", "-n", NAMESPACE, "-o", "wide")
+                raise ClusterError(
+                    f"{replicas} instances of {workload} are not Ready after {READY_WITHIN:.0f} s\n{details}"
+                )
+            time.sleep(0.2)
+
+    def ping_all(self, workload: str) -> None:
+        """Ping every instance from every other one in both families, and print the table."""
+        table = Table("from", "node", "to", "node", "family", "address", "answered", "round trip")
+        instances = self.instances(workload)
+        failed = []
+        for source, from_instance in instances.items():
+            for target, to_instance in instances.items():
+                for family, address in addresses(to_instance).items() if source != target else ():
+                    answered, round_trip = self.ping(source, address)
+                    nodes = from_instance["status"].get("node", ""), to_instance["status"].get("node", "")
+                    table.add_row(
+                        source,
+                        nodes[0],
+                        target,
+                        nodes[1],
+                        family,
+                        address,
+                        "yes" if answered else "[red]NO",
+                        round_trip,
+                    )
+                    failed += [] if answered else [f"{source} -> {target} {address}"]
+        self.console.print(table)
+        if failed:
+            raise ClusterError(f"not answered: {', '.join(failed)}")
+
+    def ping(self, pod: str, address: str, *, count: int = 2) -> tuple[bool, str]:
+        """Ping from inside the Pod: whether all were answered, and the average round trip."""
+        report = self.kubectl(
+            "exec",
+            "-n",
+            NAMESPACE,
+            pod,
+            "--",
+            "/bin/busybox",
+            "ping",
+            "-c",
+            str(count),
+            "-W",
+            "2",
+            address,
+            check=False,
+        )
+        line = next((line for line in report.splitlines() if "min/avg/max" in line), "")
+        average = f"{line.split('=')[1].split('/')[1]} ms" if line else "-"
+        return f"{count} packets received" in report, average
+
+    def received(self, pod: str) -> int:
+        """Packets that the Pod's eth0 has received."""
+        path = "/sys/class/net/eth0/statistics/rx_packets"
+        return int(self.kubectl("exec", "-n", NAMESPACE, pod, "--", "/bin/cat", path))
+
+    def prove_isolation(self) -> None:
+        """Ping an address that both networks hold, and one that only the other one holds; count who heard it."""
+        web = {addresses(i)["IPv4"]: name for name, i in self.instances("web").items()}
+        twin = {addresses(i)["IPv4"]: name for name, i in self.instances("twin").items()}
+        source = "web-0"
+        shared = next((a for a, name in web.items() if a in twin and name != source), None)
+        alone = next((a for a in twin if a not in web), None)
+        if shared is None or alone is None:
+            raise ClusterError(f"the two networks do not hold the same addresses: {web} {twin}")
+        pair = web[shared], twin[shared]
+        before = [self.received(pod) for pod in pair]
+        answered, _ = self.ping(source, shared, count=20)
+        heard = [self.received(pod) - count for pod, count in zip(pair, before, strict=True)]
+        reached, _ = self.ping(source, alone)
+        own, _ = self.ping(next(name for a, name in twin.items() if a != alone), alone)
+        table = Table("what", "outcome")
+        table.add_row(f"20 pings from {source} to {shared}", "answered" if answered else "[red]not answered")
+        table.add_row(f"heard by {pair[0]} (its network, {shared})", f"{heard[0]} packets")
+        table.add_row(f"heard by {pair[1]} (the other network, {shared})", f"{heard[1]} packets")
+        table.add_row(
+            f"ping from {source} to {alone}, which only the other network holds", "answered" if reached else "no answer"
+        )
+        table.add_row(
+            f"the same ping from inside the other network ({twin[alone]})", "answered" if own else "[red]not answered"
+        )
+        self.console.print(table)
+        if not answered or heard[0] < 20 or heard[1] != 0 or reached or not own:
+            raise ClusterError("the two networks are not isolated from each other")
+
+
+def addresses(instance: Raw) -> dict[str, str]:
+    """Family -> the bare address of the instance's first interface that answers a ping (a block's first usable one)."""
+    out = {}
+    for address in instance["status"]["networkInterfaces"][0]["addresses"]:
+        block = ipaddress.ip_network(address["address"], strict=False)
+        out[address["family"]] = str(block[0] if block.num_addresses == 1 else block[1])
+    return out
+
+
+def demo(run_dir: Path) -> None:
+    """Start a fresh cluster with the programs in ``run_dir``, run every step, and leave the cluster up to look around.
+
+    Ctrl-C, or a step that fails, ends the cluster; the logs stay in ``run_dir``.
+    """
+    console, began = Console(), time.monotonic()
+    cluster = Cluster.up(run_dir, nodes=2, detach=True)
+    try:
+        programs.start(cluster, lambda text: console.print(f"  {text}", highlight=False, style="dim"))
+        console.print(f"cluster and programs ready after {time.monotonic() - began:.1f} s", highlight=False)
+        Demo(cluster, console).run()
+    except BaseException:
+        cluster.down()
+        raise
+    console.rule(f"[bold]done in {time.monotonic() - began:.1f} s", align="left")
+    console.print(
+        f"The cluster stays up: source {run_dir}/env; $KUBECTL --kubeconfig $CELL_KUBECONFIG ...; make down ends it.",
+        highlight=False,
+        soft_wrap=True,
+    )
