@@ -56,7 +56,7 @@ async def test_kubectl_get_instances_prints_the_address_of_every_instance(stack:
 
 
 async def test_two_networks_with_the_same_addresses_never_hear_each_other(stack: Stack, tenant: Tenant) -> None:
-    """Isolation 2: the twin with the same IPv4 address receives nothing; one that only the other network has is away."""
+    """Isolation 2: the twin with the same IPv4 address hears nothing; one that only the other network has is away."""
     stack.apply(
         network("default", tenant.namespace),
         network("isolated", tenant.namespace),

@@ -121,7 +121,7 @@ async def test_deleting_and_recreating_the_workload_follows_the_reclaim_policy(
 async def test_a_claim_deleted_under_a_running_pod_frees_its_addresses_only_when_the_pod_is_gone(
     stack: Stack, tenant: Tenant
 ) -> None:
-    """R15, T07: the finalizers hold the allocation as long as packets of the old Pod can flow; then a new claim comes."""
+    """R15, T07: finalizers hold the allocation as long as packets of the old Pod can flow; then a new claim comes."""
     stack.apply(network("default", tenant.namespace), workload("web", tenant.namespace))
     await stack.ready(tenant.namespace, "web", 1)
     allocations = await _allocations(stack, tenant, "web-0-eth0")
