@@ -1,0 +1,3 @@
+module netclaim.local/build/pause
+
+go 1.26.0

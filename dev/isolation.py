@@ -1,0 +1,85 @@
+"""What a run makes in the kernel: network namespaces and cgroups, all with the run's id in their names."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+NETNS_DIR = Path("/run/netns")
+CGROUPS = Path("/sys/fs/cgroup")
+REMOVAL_DEADLINE = 10.0
+
+
+def netns_path(name: str) -> Path:
+    """Return the file that names a network namespace."""
+    return NETNS_DIR / name
+
+
+def netns_is_mount() -> bool:
+    """Tell whether /run/netns is a mount point of its own, which `ip netns add` makes of it."""
+    return any(line.split()[1] == str(NETNS_DIR) for line in Path("/proc/mounts").read_text().splitlines())
+
+
+def remove_netns(name: str) -> None:
+    """Remove a named network namespace; the links in it go with it."""
+    if netns_path(name).exists():
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def remove_netns_mount() -> None:
+    """Undo the mount of /run/netns when no namespace is left in it."""
+    if netns_is_mount() and not any(NETNS_DIR.iterdir()):
+        subprocess.run(["umount", NETNS_DIR], check=False)
+
+
+def processes_in(names: Sequence[str]) -> list[int]:
+    """Return the processes whose network namespace is one of those named."""
+    wanted = set()
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            wanted.add(netns_path(name).stat().st_ino)
+    if not wanted:
+        return []
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "ns" / "net").stat().st_ino in wanted:
+                found.append(int(entry.name))
+    return found
+
+
+def hierarchies() -> list[Path]:
+    """Return the root of each cgroup hierarchy: one with cgroup v2, one per controller with v1."""
+    if (CGROUPS / "cgroup.controllers").exists():
+        return [CGROUPS]
+    return [folder for folder in sorted(CGROUPS.iterdir()) if folder.is_dir() and (folder / "cgroup.procs").exists()]
+
+
+def make_cgroup(name: str) -> None:
+    """Make a cgroup in every hierarchy; a new cpuset (v1) has to be given its CPUs and memory."""
+    for root in hierarchies():
+        folder = root / name
+        folder.mkdir(exist_ok=True)
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            if root != CGROUPS and (root / file).exists():
+                (folder / file).write_text((root / file).read_text())
+
+
+def remove_cgroup(name: str) -> None:
+    """Remove a cgroup and those below it, waiting for the last processes in them to be gone."""
+    deadline = time.monotonic() + REMOVAL_DEADLINE
+    for root in hierarchies():
+        while (root / name).exists():
+            try:
+                for folder in sorted((root / name).rglob("*/"), reverse=True):
+                    folder.rmdir()
+                (root / name).rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)

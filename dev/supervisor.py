@@ -1,0 +1,326 @@
+"""The process that owns a cluster: it starts every part, answers requests about them, and takes them down with it.
+
+Every child dies with the supervisor (PR_SET_PDEATHSIG), the supervisor ends with its owner when it has one, and a
+reaper that was forked first cleans up what the kernel does not (cgroups, named namespaces, files) even when the
+supervisor was killed. Lines on standard output are JSON: {"begin": step}, {"end": step}, {"ready": true},
+{"failed": text}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from dev.controlplane import Plane, Ports
+from dev.environment import write_environment
+from dev.errors import ClusterError
+from dev.paths import PLANES, RunDir
+from dev.processes import Child, describe_exit, free_ports, resident_mib, start_time
+from dev.state import State
+from dev.sweep import sweep
+
+POLL = 0.05
+CONTROL_PLANE_DEADLINE = 120.0
+ACCOUNT_DEADLINE = 60.0
+LOCK_DEADLINE = 20.0
+
+
+class Supervisor:
+    """One running cluster."""
+
+    def __init__(self, run: RunDir, state: State, binaries: Mapping[str, Path], owner: int):
+        self.run = run
+        self.state = state
+        self.binaries = binaries
+        self.owner = owner
+        self.children: dict[str, Child] = {}
+        self.planes: dict[str, Plane] = {}
+        self._down = asyncio.Event()
+        self._reports: TextIO | None = sys.stdout
+
+    async def main(self) -> int:
+        """Start everything, serve until asked to end, and take everything down; returns the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._down.set)
+        if self.owner:
+            loop.add_reader(os.pidfd_open(self.owner), self._down.set)
+        starting = asyncio.create_task(self.start())
+        asked_to_end = asyncio.create_task(self._down.wait())
+        try:
+            await asyncio.wait({starting, asked_to_end}, return_when=asyncio.FIRST_COMPLETED)
+            problem = await _outcome(starting)
+            if problem:
+                self.report(failed=problem)
+                return 1
+            self.report(ready=True)
+            self._close_reports()
+            await asked_to_end
+        finally:
+            await self.take_down()
+        return 0
+
+    def report(self, **line: object) -> None:
+        """Tell whoever started the supervisor; after it was told that all is ready, tell the log."""
+        print(json.dumps(line), file=self._reports or sys.stderr, flush=True)
+
+    def _close_reports(self) -> None:
+        self._reports = None
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.close(null)
+
+    @asynccontextmanager
+    async def step(self, text: str, deadline: float) -> AsyncIterator[None]:
+        """Report a step that is waited for, and fail with its name when it takes longer than `deadline` seconds."""
+        self.report(begin=text)
+        try:
+            async with asyncio.timeout(deadline):
+                yield
+        except TimeoutError:
+            tails = "\n".join(child.tail(6) for child in self.children.values())
+            raise ClusterError(f"waited {deadline:.0f} s for: {text}\n{tails}") from None
+        self.report(end=text)
+
+    async def start(self) -> None:
+        """Bring the whole cluster up."""
+        self.state.sockets.mkdir(mode=0o700, exist_ok=True)
+        await asyncio.start_unix_server(self._answer, self.state.control_socket)
+        ports = iter(free_ports(3 * len(PLANES)))
+        for name in PLANES:
+            egress = self.state.egress_socket if self.state.nodes and name == "cell" else None
+            chosen = Ports(next(ports), next(ports), next(ports))
+            self.planes[name] = Plane(name, self.run, chosen, self.binaries, egress)
+            self.state.api_ports[name] = chosen.api
+        self.state.save(self.run)
+        async with asyncio.TaskGroup() as group:
+            for plane in self.planes.values():
+                group.create_task(self._start_plane(plane))
+        self.state.ready = True
+        self.state.save(self.run)
+        write_environment(self.run, self.state)
+
+    async def _start_plane(self, plane: Plane) -> None:
+        plane.prepare().write(self.run.pki(plane.name), "admin")
+        etcd = await self.launch(plane.etcd())
+        async with self.step(f"{plane.name}: etcd", CONTROL_PLANE_DEADLINE):
+            await until(etcd.ready_to_ask)
+        server = await self.launch(plane.api_server())
+        async with self.step(f"{plane.name}: kube-apiserver", CONTROL_PLANE_DEADLINE):
+            await until(server.ready_to_ask)
+            await self._until_answered(plane, server, "/readyz")
+        manager = await self.launch(plane.controller_manager())
+        if plane.name == "cell":
+            await self.launch(plane.scheduler())
+        async with self.step(f"{plane.name}: kube-controller-manager (default service account)", ACCOUNT_DEADLINE):
+            await self._until_answered(plane, manager, "/api/v1/namespaces/default/serviceaccounts/default")
+
+    async def _until_answered(self, plane: Plane, child: Child, path: str) -> None:
+        async def answered() -> bool:
+            child.check()
+            return await http_status(plane, path) == 200
+
+        await until(answered)
+
+    async def launch(self, child: Child) -> Child:
+        """Start a process and keep it among the children."""
+        self.children[child.name] = child
+        await child.start()
+        asyncio.get_running_loop().create_task(self._watch(child))
+        return child
+
+    async def _watch(self, child: Child) -> None:
+        await child.wait()
+        if child.wanted and child.exit_code is not None:
+            self.report(exited=child.name, how=describe_exit(child.exit_code))
+
+    async def take_down(self) -> None:
+        """End every child. Nothing of a run is used again, so nobody is given time to tidy up."""
+        await asyncio.gather(*(child.stop(grace=0) for child in reversed(self.children.values())))
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            request = json.loads(await reader.readline())
+            try:
+                answer: dict[str, Any] = {"ok": True} | (await self._do(**request) or {})
+            except (ClusterError, TypeError) as error:
+                answer = {"ok": False, "error": str(error)}
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+            writer.close()
+
+    async def _do(
+        self, verb: str, name: str = "", number: int = 0, program: dict[str, Any] | None = None
+    ) -> dict[str, Any] | None:
+        match verb:
+            case "down":
+                self._down.set()
+            case "status":
+                return {"ready": self.state.ready, "processes": [describe(child) for child in self.children.values()]}
+            case "stop":
+                await self._child(name).stop()
+            case "kill":
+                await self._child(name).stop(grace=0)
+            case "signal":
+                pid = self._child(name).pid
+                if not pid:
+                    raise ClusterError(f"{name} does not run")
+                os.kill(pid, number)
+            case "run":
+                await self._run_program(name, **program or {})
+            case "restart":
+                await self._restart(self._child(name))
+            case _:
+                raise ClusterError(f"unknown request {verb!r}")
+        return None
+
+    def _child(self, name: str) -> Child:
+        if name not in self.children:
+            raise ClusterError(f"no process {name!r}; there are: {', '.join(self.children)}")
+        return self.children[name]
+
+    async def _run_program(self, name: str, argv: list[str], cwd: str | None, env: dict[str, str]) -> None:
+        known = self.children.get(name)
+        if known is not None and known.pid:
+            raise ClusterError(f"{name} runs already (pid {known.pid}); end it first")
+        log = self.run.log / f"{name}.log"
+        try:
+            await self.launch(Child(name, argv, log, env=env, cwd=Path(cwd) if cwd else None))
+        except OSError as error:
+            raise ClusterError(f"{name} cannot be started: {error}") from error
+
+    async def _restart(self, child: Child) -> None:
+        if not child.pid:
+            await self.launch(child)
+        plane = self.planes.get(child.name.rpartition("-")[2])
+        async with self.step(f"{child.name} again", CONTROL_PLANE_DEADLINE):
+            if child.port:
+                await until(child.ready_to_ask)
+            if plane is not None and child.name.startswith("kube-apiserver"):
+                await self._until_answered(plane, child, "/readyz")
+
+
+async def _outcome(starting: asyncio.Task[None]) -> str | None:
+    """Return why the start did not succeed, None when it did; one that has not finished is given up."""
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+    if starting.cancelled():
+        return "asked to end while starting"
+    error = starting.exception()
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error is None or isinstance(error, ClusterError):
+        return str(error) if error else None
+    raise error
+
+
+def describe(child: Child) -> dict[str, Any]:
+    """Return what `status` shows of a process."""
+    how = "runs" if child.pid else "stopped" if not child.wanted else describe_exit(child.exit_code or 0)
+    return {"name": child.name, "pid": child.pid, "state": how, "mib": resident_mib(child.pid), "log": str(child.log)}
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    """Return when `condition` holds; the caller sets the deadline."""
+    while True:
+        held = condition()
+        if held if isinstance(held, bool) else await held:
+            return
+        await asyncio.sleep(POLL)
+
+
+async def http_status(plane: Plane, path: str) -> int:
+    """GET a path of the API server as its administrator; returns the HTTP status, or 0 when there is no answer."""
+    folder = plane.run.pki(plane.name)
+    context = ssl.create_default_context(cafile=folder / "ca.crt")
+    context.load_cert_chain(folder / "admin.crt", folder / "admin.key")
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", plane.ports.api, ssl=context)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        words = (await reader.readline()).split()
+        writer.close()
+    except (OSError, ssl.SSLError):
+        return 0
+    return int(words[1]) if len(words) > 1 else 0
+
+
+def fork_reaper(run: RunDir) -> None:
+    """Fork the process that sweeps up when this one has ended, however it ended. It shares, so prolongs, the lock."""
+    supervisor = os.getpid()
+    death = os.pidfd_open(supervisor)
+    if os.fork():
+        os.close(death)
+        return
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(null, descriptor)
+    select.select([death], [], [])
+    state = State.load(run)
+    if state is not None:
+        sweep(run, state)
+    os._exit(0)
+
+
+def take_lock(lock: TextIO) -> bool:
+    """Take the run's lock, giving the reaper of an earlier run the time to finish; returns whether it was taken."""
+    ends = time.monotonic() + LOCK_DEADLINE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                return False
+            time.sleep(POLL)
+        else:
+            return True
+
+
+def link_binaries(run: RunDir, binaries: Mapping[str, Path]) -> None:
+    """Make the run's bin folder: one link per program, so that users need no names from the cache."""
+    run.bin.mkdir(parents=True, exist_ok=True)
+    for name, path in binaries.items():
+        (run.bin / name).symlink_to(path)
+
+
+def main() -> None:
+    """Run `python -m dev.supervisor RUN_DIR`; the rest of the request is one JSON line on standard input."""
+    run = RunDir(Path(sys.argv[1]))
+    request = json.loads(sys.stdin.readline())
+    with run.lock.open("w") as lock:
+        if not take_lock(lock):
+            print(
+                json.dumps({"failed": f"another cluster runs in {run.root}, or is still being cleaned up"}), flush=True
+            )
+            sys.exit(1)
+        left = State.load(run)
+        if left is not None:
+            sweep(run, left)
+        state = State.new(request["nodes"])
+        state.supervisor_pid = os.getpid()
+        state.supervisor_start = start_time(os.getpid()) or ""
+        state.save(run)
+        fork_reaper(run)
+        binaries = {name: Path(path) for name, path in request["binaries"].items()}
+        link_binaries(run, binaries)
+        code = asyncio.run(Supervisor(run, state, binaries, request["owner"]).main())
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Remove what a run left outside its folder, and its own files. Safe to repeat, and after SIGKILL of anything."""
+
+from __future__ import annotations
+
+import shutil
+
+from dev import isolation
+from dev.paths import RunDir
+from dev.processes import kill_and_wait
+from dev.state import State
+
+
+def sweep(run: RunDir, state: State) -> None:
+    """End every process in the run's namespaces, then remove its cgroups, namespaces, sockets and files; logs stay."""
+    if state.nodes:
+        names = [state.netns(node) for node in state.nodes]
+        kill_and_wait(isolation.processes_in([*names, state.hub]))
+        for node in state.nodes:
+            isolation.remove_cgroup(state.cgroup(node))
+        for name in (*names, state.hub):
+            isolation.remove_netns(name)
+        if state.made_netns_mount:
+            isolation.remove_netns_mount()
+    shutil.rmtree(state.sockets, ignore_errors=True)
+    remove_files(run)
+    state.forget(run)
+
+
+def remove_files(run: RunDir) -> None:
+    """Remove what a run wrote to its folder, except the logs."""
+    for folder in ("etcd", "nodes", "pki", "bin"):
+        shutil.rmtree(run.root / folder, ignore_errors=True)
+    for file in (run.env, *run.root.glob("*.kubeconfig")):
+        file.unlink(missing_ok=True)
