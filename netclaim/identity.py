@@ -32,6 +32,7 @@ SID_DT46: Final = 0x0046
 NAME_LIMIT: Final = 253
 LABEL_LIMIT: Final = 63
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(rf"{_LABEL.pattern}(?:\.{_LABEL.pattern})*")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _HOST_INTERFACE: Final = re.compile(r"G([0-9a-zA-Z]{9})([0-9a-zA-Z]{3})H")
 
@@ -165,30 +166,32 @@ def digest(*parts: str, digits: int) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:digits]
 
 
-def is_object_name(text: str, limit: int = NAME_LIMIT) -> bool:
-    """Whether the text is an RFC 1123 subdomain of at most `limit` characters."""
-    if not 0 < len(text) <= limit:
-        return False
-    return all(len(label) <= LABEL_LIMIT and _LABEL.fullmatch(label) for label in text.split("."))
+def is_object_name(text: str) -> bool:
+    """Whether the API server takes the text as an object's name: an RFC 1123 subdomain of at most 253 characters."""
+    return len(text) <= NAME_LIMIT and _SUBDOMAIN.fullmatch(text) is not None
 
 
-def derived_name(*parts: str, limit: int = NAME_LIMIT) -> str:
-    """The parts joined by `-`, or cut with `-` and 12 hex digits when that is no object name of `limit` characters.
+def is_label_name(text: str) -> bool:
+    """Whether the text is an RFC 1123 label of at most 63 characters, as a Namespace's or a Service's name must be."""
+    return len(text) <= LABEL_LIMIT and _LABEL.fullmatch(text) is not None
+
+
+def derived_name(*parts: str, label: bool = False) -> str:
+    """The parts joined by `-`; cut and given `-` and 12 hex digits when that is no object name (or `label`).
 
     The digits are of sha256 over the parts joined by NUL (spec: Names).
     """
     plain = "-".join(parts)
-    if is_object_name(plain, limit):
+    if is_label_name(plain) if label else is_object_name(plain):
         return plain
-    return _with_digest(plain, digest(*parts, digits=12), limit)
+    return _cut(plain, digest(*parts, digits=12), LABEL_LIMIT if label else NAME_LIMIT)
 
 
-def suffixed_name(*parts: str, suffix: str, limit: int = NAME_LIMIT) -> str:
-    """The parts joined by `-`, made an object name, always followed by `-` and the suffix (hex digits)."""
-    plain = "-".join([*parts, suffix])
-    if is_object_name(plain, limit):
-        return plain
-    return _with_digest("-".join(parts), suffix, limit)
+def suffixed_name(*parts: str, suffix: str) -> str:
+    """The parts joined by `-`, cut where needed, always followed by `-` and the suffix (hex digits)."""
+    plain = "-".join(parts)
+    whole = f"{plain}-{suffix}"
+    return whole if is_object_name(whole) else _cut(plain, suffix, NAME_LIMIT)
 
 
 def label_value(*parts: str) -> str:
@@ -196,7 +199,7 @@ def label_value(*parts: str) -> str:
     plain = "-".join(parts)
     if not plain or (len(plain) <= LABEL_LIMIT and _LABEL_VALUE.fullmatch(plain)):
         return plain
-    return _with_digest(plain, digest(*parts, digits=12), LABEL_LIMIT).replace(".", "-")
+    return _cut(plain, digest(*parts, digits=12), LABEL_LIMIT)
 
 
 def instance_name(workload: str, ordinal: int) -> str:
@@ -249,12 +252,12 @@ def _range_name(kind: str, location: str, namespace: str, owner: str, family: st
     return f"{discriminator}-{digest(location, namespace, owner, discriminator, digits=10)}"
 
 
-def _with_digest(plain: str, suffix: str, limit: int) -> str:
-    cut = re.sub(r"[^a-z0-9.-]", "-", plain.lower())[: limit - len(suffix) - 1]
-    # A label of more than 63 characters is no better than a foreign character: dots are given up then.
+def _cut(plain: str, suffix: str, limit: int) -> str:
+    foreign = r"[^a-z0-9-]" if limit == LABEL_LIMIT else r"[^a-z0-9.-]"
+    cut = re.sub(foreign, "-", plain.lower())[: limit - len(suffix) - 1]
+    # Every label between dots begins and ends with a letter or digit.
     cut = re.sub(r"[.-]*\.[.-]*", ".", cut).strip(".-")
-    name = f"{cut}-{suffix}" if cut else suffix
-    return name if is_object_name(name, limit) else name.replace(".", "-")
+    return f"{cut}-{suffix}" if cut else suffix
 
 
 def _padded_vpc(vpc: int) -> str:
