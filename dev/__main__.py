@@ -32,10 +32,7 @@ def up_command(
     nodes: Annotated[
         int, typer.Option(min=0, max=2, help="Nodes; 0 starts the control planes only and needs no root.")
     ] = 2,
-    run_dir: programs_app = typer.Typer(no_args_is_help=True, help="The product's programs on the running cluster.")
-app.add_typer(programs_app, name="programs")
-
-RunDirOption = None,
+    run_dir: RunDirOption = None,
 ) -> None:
     """Start the cluster, building what is missing, and return when it is ready."""
     began = time.monotonic()
@@ -45,10 +42,7 @@ RunDirOption = None,
 
 
 @app.command("status")
-def status_command(run_dir: programs_app = typer.Typer(no_args_is_help=True, help="The product's programs on the running cluster.")
-app.add_typer(programs_app, name="programs")
-
-RunDirOption = None) -> None:
+def status_command(run_dir: RunDirOption = None) -> None:
     """Show what runs and where its files are; exit code 1 when no cluster runs."""
     cluster = Cluster.load(run_dir)
     table = Table("process", "pid", "state", "MiB", "log", box=None, pad_edge=False)
@@ -62,20 +56,14 @@ RunDirOption = None) -> None:
 
 
 @app.command("down")
-def down_command(run_dir: programs_app = typer.Typer(no_args_is_help=True, help="The product's programs on the running cluster.")
-app.add_typer(programs_app, name="programs")
-
-RunDirOption = None) -> None:
+def down_command(run_dir: RunDirOption = None) -> None:
     """End the cluster; nothing of it stays but its logs."""
     run = RunDir((run_dir or default_run_dir()).resolve())
     typer.echo(f"ended; the logs are in {run.log}" if down(run) else f"nothing runs in {run.root}")
 
 
 @app.command("demo")
-def demo_command(run_dir: programs_app = typer.Typer(no_args_is_help=True, help="The product's programs on the running cluster.")
-app.add_typer(programs_app, name="programs")
-
-RunDirOption = None) -> None:
+def demo_command(run_dir: RunDirOption = None) -> None:
     """Show the whole chain, from a Workload to a ping, on a fresh two-node cluster."""
     from dev.demo import demo
 
@@ -83,10 +71,7 @@ RunDirOption = None) -> None:
 
 
 @programs_app.command("up")
-def programs_up_command(run_dir: programs_app = typer.Typer(no_args_is_help=True, help="The product's programs on the running cluster.")
-app.add_typer(programs_app, name="programs")
-
-RunDirOption = None) -> None:
+def programs_up_command(run_dir: RunDirOption = None) -> None:
     """Install the API types and start every program of the product on the running cluster."""
     from dev import programs
 
