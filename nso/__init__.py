@@ -1,0 +1,1 @@
+"""NSO: networks, claims, instances and IPAM; `--controllers` chooses which of them a process runs."""
