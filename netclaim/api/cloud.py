@@ -168,9 +168,9 @@ class VPCAttachment(KubeObject):
 
 
 class IdentifierHolder(ApiModel):
-    """Who holds an identifier."""
+    """Who holds an identifier: what is behind the VPC or the attachment, so that identity survives its deletion."""
 
-    kind: Literal["VPC", "VPCAttachment"] = Field(description="Kind of the holder.")
+    kind: Literal["NetworkContext", "NetworkInterface"] = Field(description="Kind of the holder.")
     namespace: str = Field(min_length=1, max_length=63, description="Namespace of the holder.")
     name: str = Field(min_length=1, max_length=253, description="Name of the holder.")
     uid: str = Field(min_length=1, max_length=128, description="UID of the holder.")

@@ -1,0 +1,78 @@
+"""What a node has said about an attachment, and whom that stands against. Pure.
+
+Node facts are the part of a VPCAttachment's status that the node's agent writes. As long as one of them is there, a
+guest may be running on the attachment's addresses.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from netclaim.api import resources
+from netclaim.api.cloud import VPCAttachment
+from netclaim.api.meta import KubeObject
+from netclaim.api.networking import NetworkInterface
+from netclaim.kube.writes import Owned
+
+FIELDS: Final = frozenset(
+    {
+        "node",
+        "podName",
+        "podUID",
+        "containerID",
+        "hostInterface",
+        "guestInterface",
+        "vrfInterface",
+        "podSubnet",
+        "podSubnets",
+    }
+)
+OWNED: Final = Owned(fields=FIELDS, conditions=frozenset())
+
+
+def are_empty(attachment: VPCAttachment) -> bool:
+    """Whether no node has the attachment."""
+    status = attachment.status
+    return not any(
+        (
+            status.node,
+            status.pod_name,
+            status.pod_uid,
+            status.container_id,
+            status.host_interface,
+            status.guest_interface,
+            status.vrf_interface,
+            status.pod_subnet,
+            status.pod_subnets,
+        )
+    )
+
+
+def holder(attachment: VPCAttachment) -> str:
+    """Who has the attachment, for messages: the Pod and the node."""
+    status = attachment.status
+    pod = f"Pod {status.pod_name}" if status.pod_name else "a guest"
+    return f"{pod} on node {status.node}" if status.node else pod
+
+
+def is_previous_holders(interface: NetworkInterface, attachment: VPCAttachment) -> bool:
+    """Whether the attachment is still used for another claim than the one that holds the interface now."""
+    claim, written_for = interface.spec.claim_ref, attachment.spec.claim_uid
+    return claim is not None and written_for is not None and claim.uid != written_for and not are_empty(attachment)
+
+
+def is_of_interface(attachment: VPCAttachment) -> bool:
+    """Whether we made the attachment: for an interface of its name, of this or an earlier life."""
+    owner = attachment.controller_ref
+    return (
+        owner is not None
+        and owner.kind == resources.INTERFACES.kind
+        and owner.api_version.partition("/")[0] == resources.NETWORKING
+        and owner.name == attachment.name
+    )
+
+
+def owner_of(found: KubeObject) -> str:
+    """Whom an object belongs to, for messages."""
+    owner = found.controller_ref
+    return f"{owner.kind} {owner.name} (uid {owner.uid})" if owner else "nobody that we know"
