@@ -13,7 +13,7 @@ Spec = dict[str, Any]
 
 INTERFACE_ADDRESS = {"family": "IPv4", "address": "10.128.0.2/32", "gateway": "10.128.0.1", "primary": True}
 CLAIM_TEMPLATE = {"metadata": {"name": "eth0"}, "spec": {"network": {"name": "default"}}}
-HOLDER = {"kind": "VPC", "namespace": "shop", "name": "default-here", "uid": "u-1"}
+HOLDER = {"kind": "NetworkContext", "namespace": "shop", "name": "default-here", "uid": "u-1"}
 OWNER = {"controlPlane": "cp-1", "kind": "NetworkInterfaceClaim", "namespace": "shop", "name": "web-0-eth0", "uid": "1"}
 POD_TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 
@@ -329,11 +329,11 @@ CLOUD_CASES = [
         part="status",
     ),
     Case(
-        "the holder is a VPC or an attachment",
+        "the holder is a context or an interface",
         r.IDENTIFIERS,
-        {"holder": {**HOLDER, "kind": "VPCAttachment"}},
+        {"holder": {**HOLDER, "kind": "NetworkInterface"}},
         {"holder": {**HOLDER, "kind": "Pod"}},
-        '"VPC", "VPCAttachment"',
+        '"NetworkContext", "NetworkInterface"',
     ),
     Case("the holder has a uid", r.IDENTIFIERS, {}, {"holder": {**HOLDER, "uid": ""}}, "holder.uid"),
 ]
