@@ -1,0 +1,323 @@
+"""What the node tells the others through the API: its router, and one advertisement per attachment; and takes back.
+
+The journal says what is to be told: a row that is ``added`` is advertised; a withdrawal takes facts and advertisement
+of a container back, if that container still is the recorded one. While the API server is away nothing is lost and
+nothing piles up: a key is looked at again, and only its newest state is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from ipaddress import IPv6Address, IPv6Network
+from typing import Any, Final
+
+import structlog
+
+from netclaim import identity
+from netclaim.api import managers, resources
+from netclaim.api.cloud import VPC_ATTACHMENT_LABEL, VPC_LABEL
+from netclaim.api.meta import Key, Raw
+from netclaim.api.network import ADVERTISED
+from netclaim.kube.client import Client
+from netclaim.kube.cluster import Cluster
+from netclaim.kube.controller import Controller
+from netclaim.kube.errors import NotFound
+from netclaim.kube.objects import covers, is_going, uid_of
+from node_agent import metrics
+from node_agent.datapath.model import Attachment, Sid
+from node_agent.journal import Journal, Row, State, Withdrawal
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.report")
+
+BACKOFF_MAX: Final = 10.0
+"""Longest pause before a report is tried again: it goes out soon after the API server is back."""
+
+_FAMILY = {4: "IPv4", 6: "IPv6"}
+ADVERTISED_REASON: Final = "Programmed"
+ADVERTISED_MESSAGE: Final = "The attachment is up on node {node}; its prefixes are reached through the router's SIDs."
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """This node as a router. ``uid`` is that of the BGPRouter, empty before it was written."""
+
+    node: str
+    locator: IPv6Network
+    next_hop: IPv6Address
+    uid: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the BGPRouter: the node's."""
+        return self.node
+
+
+def router_object(router: Router, namespace: str, node_uid: str) -> Raw:
+    """The BGPRouter, owned by its Node: a deleted Node takes it, and with it every route, along."""
+    return {
+        "metadata": {
+            "name": router.name,
+            "namespace": namespace,
+            "ownerReferences": [
+                {"apiVersion": resources.NODES.api_version, "kind": "Node", "name": router.node, "uid": node_uid}
+            ],
+        },
+        "spec": {
+            "targetRef": {"kind": "Node", "name": router.node},
+            "srv6Locator": str(router.locator),
+            "nextHop": str(router.next_hop),
+        },
+    }
+
+
+def advertisement_object(row: Row, router: Router, namespace: str, sids: tuple[Sid, ...]) -> Raw:
+    """The BGPAdvertisement of a row, owned by the router."""
+    attachment = row.record.attachment
+    vpc, own = attachment.vpc.identifier, attachment.identifier
+    return {
+        "metadata": {
+            "name": row.advertisement,
+            "namespace": namespace,
+            "labels": {VPC_LABEL: identity.to_base62(vpc), VPC_ATTACHMENT_LABEL: identity.to_base62(own)},
+            "ownerReferences": [
+                {
+                    "apiVersion": resources.BGP_ROUTERS.api_version,
+                    "kind": resources.BGP_ROUTERS.kind,
+                    "name": router.name,
+                    "uid": router.uid,
+                }
+            ],
+        },
+        "spec": {
+            "routerRef": {"name": router.name},
+            "attachmentRef": {"namespace": row.attachment[0], "name": row.attachment[1], "uid": row.uid},
+            "containerID": row.container,
+            "addressFamily": {"afi": "l2vpn", "safi": "evpn"},
+            "prefixes": blocks(attachment),
+            "sids": [_sid_object(sid) for sid in sids],
+        },
+    }
+
+
+def advertised_status(advertisement: Raw, node: str, now: datetime) -> Raw:
+    """Status of an advertisement whose attachment is up. ``lastTransitionTime`` is kept unless the condition flips."""
+    held: Raw = next((c for c in _status(advertisement).get("conditions") or () if c.get("type") == ADVERTISED), {})
+    flipped = held.get("status") != "True" or not held.get("lastTransitionTime")
+    condition = {
+        "type": ADVERTISED,
+        "status": "True",
+        "reason": ADVERTISED_REASON,
+        "message": ADVERTISED_MESSAGE.format(node=node),
+        "observedGeneration": advertisement["metadata"].get("generation", 1),
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ") if flipped else held["lastTransitionTime"],
+    }
+    return {"advertisedPrefixes": advertisement["spec"].get("prefixes") or [], "conditions": [condition]}
+
+
+def blocks(attachment: Attachment) -> list[str]:
+    """The prefixes of an attachment, primary first."""
+    return [str(address.block) for address in attachment.addresses]
+
+
+class Reports:
+    """Reconciles this node's objects at the API with its journal. A key is ("", device name)."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        journal: Journal,
+        router: Router,
+        namespace: str,
+        sids: Callable[[Attachment], tuple[Sid, ...]],
+        known: Callable[[int, str], Awaitable[Raw | None]],
+        close: Callable[[Row], Awaitable[None]],
+    ) -> None:
+        """``known``: an advertisement (VPC, name) at the API; ``close``: detach a row that lost its attachment."""
+        self._cluster = cluster
+        self._journal = journal
+        self._namespace = namespace
+        self._sids = sids
+        self._known = known
+        self._close = close
+        self._confirmed: set[tuple[str, str, str]] = set()
+        self.router = router
+        self.routers = cluster.reflect(resources.BGP_ROUTERS, namespace=namespace)
+        self.router_controller = Controller("router", self._tell_router, workers=1, backoff_max=BACKOFF_MAX)
+        self.router_controller.watch(self.routers, self._own_router)
+        self.controller = Controller("reports", self._report, workers=8, backoff_max=BACKOFF_MAX)
+
+    @property
+    def _client(self) -> Client:
+        return self._cluster.client
+
+    def changed(self, device: str) -> None:
+        """Something about this attachment changed here: look at it now."""
+        self.controller.enqueue(("", device))
+
+    def claimed(self, row: Row) -> None:
+        """The API has confirmed just now that this row's container has the attachment."""
+        self._confirmed.add(_confirmation(row))
+
+    def own(self, advertisement: Raw) -> list[Key]:
+        """The key of an advertisement of this node's router, for a watch that heals it."""
+        if advertisement["spec"]["routerRef"]["name"] != self.router.name:
+            return []
+        return [("", identity.host_interface(*labelled_identity(advertisement)))]
+
+    async def start(self) -> None:
+        """Look at everything once: this router, all rows, everything owed, and what a lost journal has left behind."""
+        self.router_controller.enqueue(("", self.router.name))
+        await self._enqueue_rows()
+        for owed in await self._journal.withdrawals():
+            self.changed(owed.device)
+        await self._find_leftovers()
+
+    # -- the router ------------------------------------------------------------------------------------------------
+
+    def _own_router(self, raw: Raw) -> list[Key]:
+        return [("", self.router.name)] if raw["metadata"]["name"] == self.router.name else []
+
+    async def _tell_router(self, _: Key) -> float | None:
+        """Keep the BGPRouter as it should be; a new one means that every advertisement must be owned anew."""
+        try:
+            node = await self._client.get(resources.NODES, None, self.router.node)
+        except NotFound:
+            log.warning("this node is not registered yet: its routes are told once it is", node=self.router.node)
+            return BACKOFF_MAX
+        wanted = router_object(self.router, self._namespace, uid_of(node))
+        found = self.routers.store.get((self._namespace, self.router.name))
+        if found is None or not covers(found, wanted):
+            found = await self._cluster.apply(resources.BGP_ROUTERS, wanted, manager=managers.NODE_AGENT)
+            log.info("router told", locator=str(self.router.locator), next_hop=str(self.router.next_hop))
+        if uid_of(found) != self.router.uid:
+            self.router = replace(self.router, uid=uid_of(found))
+            await self._enqueue_rows()
+        return None
+
+    async def _enqueue_rows(self) -> None:
+        for row in await self._journal.rows():
+            self.changed(row.device)
+
+    async def _find_leftovers(self) -> None:
+        """Take back advertisements of this node for containers that the journal does not know (its file was lost)."""
+        rows = {(row.container, row.attachment) for row in await self._journal.rows()}
+        for raw in await self._client.list(resources.BGP_ADVERTISEMENTS, self._namespace):
+            spec = raw["spec"]
+            reference, container = spec["attachmentRef"], spec.get("containerID") or ""
+            attachment = (reference["namespace"], reference["name"])
+            if spec["routerRef"]["name"] == self.router.name and (container, attachment) not in rows:
+                left = Withdrawal(container, attachment, reference["uid"], *labelled_identity(raw))
+                log.warning("an advertisement of an unknown container is taken back", advertisement=left.advertisement)
+                await self._journal.owe(left)
+                self.changed(left.device)
+
+    # -- attachments -----------------------------------------------------------------------------------------------
+
+    async def _report(self, key: Key) -> float | None:
+        device = key[1]
+        rows = [row for row in await self._journal.of_device(device) if row.state is State.ADDED]
+        owed = [one for one in await self._journal.withdrawals() if one.device == device]
+        if rows:
+            row = rows[-1]
+            if not self.router.uid:
+                return 0.5
+            if not await self._advertise(row):
+                await self._close(row)
+                return None
+        else:
+            for one in owed:
+                await self._withdraw(one)
+        for one in owed:
+            # With a live row the facts and the advertisement are the successor's already.
+            await self._journal.settle(one)
+        metrics.WITHDRAWALS.set(len(await self._journal.withdrawals()))
+        return None
+
+    async def _advertise(self, row: Row) -> bool:
+        """Write the advertisement where it differs. False: the attachment is another container's now."""
+        found = await self._known(row.vpc, row.advertisement)
+        foreign = found is not None and found["spec"].get("containerID") != row.container
+        if (foreign or _confirmation(row) not in self._confirmed) and not await self._confirm(row):
+            return False
+        wanted = advertisement_object(row, self.router, self._namespace, self._sids(row.record.attachment))
+        if found is None or is_going(found) or not covers(found, wanted):
+            if found is not None:
+                wanted["metadata"]["uid"] = uid_of(found)
+            found = await self._cluster.apply(resources.BGP_ADVERTISEMENTS, wanted, manager=managers.NODE_AGENT)
+        status = advertised_status(found, self.router.node, datetime.now(UTC))
+        if not covers(_status(found), status):
+            metadata = {"namespace": self._namespace, "name": row.advertisement}
+            await self._cluster.apply_status(
+                resources.BGP_ADVERTISEMENTS, {"metadata": metadata, "status": status}, manager=managers.NODE_AGENT
+            )
+        return True
+
+    async def _confirm(self, row: Row) -> bool:
+        """Ask the API whether the attachment is this container's; take it again when its facts were cleared."""
+        raw = await self._attachment(row.attachment)
+        if raw is None or (uid_of(raw) != row.uid and _status(raw).get("containerID") != row.container):
+            log.warning("the attachment is gone: its device is closed", attachment=row.attachment, device=row.device)
+            return False
+        recorded = _status(raw).get("containerID") or ""
+        if recorded not in ("", row.container):
+            log.warning(
+                "the attachment is another container's: its device is closed", device=row.device, recorded=recorded
+            )
+            return False
+        if not recorded:
+            if is_going(raw):
+                return False
+            await self._write_facts(raw, row.request["facts"])
+        self._confirmed.add(_confirmation(row))
+        return True
+
+    async def _withdraw(self, owed: Withdrawal) -> None:
+        """Take back what this container had, unless it is another's by now. Facts go last: they hold the identity."""
+        advertisement = await self._known(owed.vpc, owed.advertisement)
+        if advertisement is not None and (advertisement["spec"].get("containerID") or "") == owed.container:
+            version = advertisement["metadata"]["resourceVersion"]
+            await self._cluster.delete_if_present(resources.BGP_ADVERTISEMENTS, advertisement, resource_version=version)
+        raw = await self._attachment(owed.attachment)
+        if raw is not None and uid_of(raw) == owed.uid and _status(raw).get("containerID") == owed.container:
+            await self._write_facts(raw, {})
+        self._confirmed = {one for one in self._confirmed if one[0] != owed.container}
+
+    async def _attachment(self, key: tuple[str, str]) -> Raw | None:
+        try:
+            return await self._client.get(resources.ATTACHMENTS, *key)
+        except NotFound:
+            return None
+
+    async def _write_facts(self, raw: Raw, facts: dict[str, Any]) -> None:
+        """Apply the complete set over exactly the version that was read. Raises Conflict: then all is read again."""
+        read = raw["metadata"]
+        metadata = {name: read[name] for name in ("namespace", "name", "resourceVersion")}
+        try:
+            await self._client.apply_status(
+                resources.ATTACHMENTS, {"metadata": metadata, "status": facts}, manager=managers.NODE_AGENT
+            )
+        except NotFound:
+            log.debug("the attachment is gone meanwhile", attachment=read["name"])
+
+
+def labelled_identity(advertisement: Raw) -> tuple[int, int]:
+    """(VPC, attachment) that an advertisement speaks of, from its labels. Raises KeyError or ValueError."""
+    labels = advertisement["metadata"]["labels"]
+    return identity.from_base62(labels[VPC_LABEL]), identity.from_base62(labels[VPC_ATTACHMENT_LABEL])
+
+
+def _confirmation(row: Row) -> tuple[str, str, str]:
+    return (row.container, row.ifname, row.uid)
+
+
+def _sid_object(sid: Sid) -> Raw:
+    plain = {"sid": str(sid.address), "function": sid.function}
+    return plain if sid.family == 0 else {"family": _FAMILY[sid.family], **plain}
+
+
+def _status(raw: Raw) -> Raw:
+    status = raw.get("status")
+    return status if isinstance(status, dict) else {}
