@@ -10,52 +10,99 @@ leave half of its steps done: call ``detach``, or the same call again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Self
 
-from node_agent.datapath.model import Attachment, Difference, NodeConfig, Record, RemoteNode, RemotePrefix, Sid, Vpc
+from node_agent.datapath import checks, namespaces, plan, remotes, sweep
+from node_agent.datapath.errors import DeviceTakenError, LinkMissingError, NamespaceGoneError
+from node_agent.datapath.execute import Executor
+from node_agent.datapath.model import (
+    Address,
+    Attachment,
+    Difference,
+    Mode,
+    NodeConfig,
+    Record,
+    RemoteNode,
+    RemotePrefix,
+    RouteChange,
+    Sid,
+    Stray,
+    Vpc,
+)
+from node_agent.datapath.netlink import Netlink
+from node_agent.datapath.nft import Firewall
+from node_agent.datapath.objects import Remove, RemoveElements
+from node_agent.datapath.observe import Observer
+
+__all__ = ["Datapath", "RouteChange", "Stray"]
+
+ENCAPSULATION = 40
+"""Bytes that encap.red with one segment adds: an IPv6 header."""
 
 
-@dataclass(frozen=True, slots=True)
-class RouteChange:
-    """What one call of ``set_remotes`` or ``set_nodes`` changed in the kernel."""
+@dataclass(slots=True)
+class _VpcState:
+    """What this process knows of a VPC that it set up: enough to not ask the kernel again."""
 
-    added: int
-    removed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stray:
-    """A kernel object in our name space that nobody owns. Compares by value, so two observations can be intersected."""
-
-    kind: str
-    name: str
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    up: bool = False
+    gateways: set[Address] = field(default_factory=set)
 
 
 class Datapath:
     """The data path of the network namespace that this process runs in. One instance per process."""
 
+    def __init__(self, config: NodeConfig, netlink: Netlink, firewall: Firewall, sender: ThreadPoolExecutor) -> None:
+        self.config = config
+        self._netlink = netlink
+        self._firewall = firewall
+        self._sender = sender
+        self._executor = Executor(netlink, firewall)
+        self._observer = Observer(netlink)
+        self._vpcs: dict[int, _VpcState] = {}
+        self._live: dict[str, Record] = {}
+        self._remotes = remotes.RemoteRoutes(config, self._executor, self._observer)
+
     @classmethod
     async def open(cls, config: NodeConfig) -> Self:
         """Open the kernel handles. Changes nothing. Raises LinkMissingError when the uplink is not there."""
-        raise NotImplementedError
+        sender = ThreadPoolExecutor(max_workers=1, thread_name_prefix="netlink")
+        netlink = await Netlink.open(sender)
+        firewall = Firewall()
+        uplink = await Executor(netlink).device(config.uplink)
+        if uplink is None:
+            netlink.close()
+            firewall.close()
+            sender.shutdown(wait=False)
+            raise LinkMissingError(config.uplink, "the underlay interface of this node")
+        if config.mtu is None:
+            config = replace(config, mtu=uplink.mtu - ENCAPSULATION)
+        return cls(config, netlink, firewall, sender)
 
     async def setup_node(self) -> None:
         """Sysctls, rules, SID table, tunnel source and the default-drop firewall; again at any time to heal them."""
-        raise NotImplementedError
+        await self._executor.run(plan.node_up(self.config))
 
     async def set_nodes(self, nodes: Iterable[RemoteNode]) -> RouteChange:
         """Make the routes to the other nodes' locators exactly these, by difference."""
-        raise NotImplementedError
+        return await self._remotes.set_nodes(nodes)
 
     async def ensure_vpc(self, vpc: Vpc) -> None:
         """Tables, rules and the veth pair of a VPC. Cheap when they are there already."""
-        raise NotImplementedError
+        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
+        async with state.lock:
+            if not state.up:
+                await self._executor.run(plan.vpc_up(self.config, vpc))
+                state.up = True
 
     def sids(self, vpc: Vpc) -> tuple[Sid, ...]:
         """The SIDs under which this node takes packets for the VPC (pure; the same before and after ``ensure_vpc``)."""
-        raise NotImplementedError
+        return plan.sids(self.config, vpc)
 
     async def prepare(self, attachment: Attachment, netns: str | None) -> Record:
         """Create the device DOWN (its peer in ``netns``), rules and firewall elements; put the record into the journal.
@@ -63,57 +110,151 @@ class Datapath:
         A device of this name that carries our mark and the same owner is adopted (its state is completed); any other
         is DeviceTakenError. ``netns`` is the path of the guest's namespace, None for a tap. Raises NamespaceGoneError.
         """
-        raise NotImplementedError
+        if attachment.mode is Mode.NETNS and netns is None:
+            raise NamespaceGoneError("", "the call names none")
+        netns = netns if attachment.mode is Mode.NETNS else None
+        await self._refuse_other_owner(attachment)
+        record = Record(attachment=attachment, netns=netns)
+        self._live[attachment.device] = record
+        await self._ensure_gateways(attachment)
+        await self._executor.run(plan.before_up(self.config, attachment, netns))
+        found = await self._executor.index(attachment.device)
+        record = record.with_ifindex(found or 0)
+        self._live[attachment.device] = record
+        return record
 
     async def bring_up(self, record: Record) -> None:
         """Put both ends up: neighbours, routes, SIDs are there before the guest's end is up, so its first packet works.
 
         Again at any time: whatever is missing is put back (a device that went down and up has lost its routes).
         """
-        raise NotImplementedError
+        attachment = record.attachment
+        steps = plan.bring_up(self.config, attachment)
+        await self._executor.run(steps.host)
+        if record.netns is None:
+            return
+        host = await self._executor.device(attachment.device)
+        async with self._inside(record.netns) as guest:
+            inside = await guest.device(attachment.guest_ifname)
+            if inside is None or host is None or inside.index != host.peer:
+                raise DeviceTakenError(
+                    attachment.guest_ifname, "", f"in {record.netns} it is not the other end of {attachment.device}"
+                )
+            await guest.run(steps.guest)
+            await guest.until_running(attachment.guest_ifname)
+        await self._executor.until_running(attachment.device)
 
     async def adopt(self, record: Record) -> None:
         """Say, after a restart, that this attachment is live. Touches nothing; CHECK and sweep count on it."""
-        raise NotImplementedError
+        self._live[record.attachment.device] = record
 
     async def detach(self, record: Record) -> bool:
-        """Remove what this record's owner has, in reverse order. False: the device is another owner's; nothing is touched.
+        """Remove what this record's owner has, in reverse order. False: the device is another owner's, nothing is done.
 
         Tolerant of anything that is already gone, the namespace included.
         """
-        raise NotImplementedError
+        attachment = record.attachment
+        live = self._live.get(attachment.device)
+        if live is not None and live.attachment.owner != attachment.owner:
+            return False
+        found = await self._executor.device(attachment.device)
+        steps = plan.detach(self.config, attachment)
+        if found is not None and not found.ours:
+            # A stranger took the name after our device went: what would apply to it goes, the device stays.
+            steps = tuple(step for step in steps if isinstance(step, Remove | RemoveElements))
+        elif found is not None and found.alias not in ("", plan.alias(attachment.owner)):
+            return False
+        await self._executor.run(steps)
+        self._live.pop(attachment.device, None)
+        await self._release_gateways(attachment)
+        return True
 
     async def release_vpc(self, vpc: Vpc) -> bool:
         """Remove everything of the VPC. False (and nothing happens) as long as one attachment of it is live here."""
-        raise NotImplementedError
+        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
+        async with state.lock:
+            if any(record.attachment.vpc.identifier == vpc.identifier for record in self._live.values()):
+                return False
+            await self._executor.run(plan.vpc_down(self.config, vpc))
+            self._remotes.forget(vpc)
+            state.up = False
+            state.gateways.clear()
+            return True
 
-    async def set_remotes(self, vpc: Vpc, remotes: Iterable[RemotePrefix]) -> RouteChange:
-        """Make the VPC's routes to other nodes exactly these, by difference with what the kernel holds.
+    async def set_remotes(self, vpc: Vpc, remote: Iterable[RemotePrefix], *, verify: bool = False) -> RouteChange:
+        """Make the VPC's routes to other nodes exactly these, by difference with what was installed before.
 
-        A prefix inside the locator block, or one that overlaps it, is a ValueError and nothing is changed.
+        The first time, and with ``verify``, the difference is taken with what the kernel holds. A prefix inside the
+        locator block, or a segment outside of it, is a ValueError and nothing is changed. The VPC has to be there.
         """
-        raise NotImplementedError
+        return await self._remotes.set(vpc, remote, verify=verify)
 
     async def check(self, record: Record) -> list[Difference]:
-        """Compare kernel and record: link, MAC, MTU, addresses, routes, rules, neighbours, SIDs, firewall; empty: as it should be."""
-        raise NotImplementedError
+        """Compare kernel and record: link, MAC, MTU, addresses, routes, rules, neighbours, SIDs, firewall."""
+        found = await checks.host_side(self.config, record, self._executor, self._observer, self._firewall)
+        if record.netns is None:
+            return found
+        try:
+            async with self._inside(record.netns) as guest:
+                return found + await checks.guest_side(record, guest, Observer(guest.netlink))
+        except NamespaceGoneError as gone:
+            return [*found, Difference(f"namespace {record.netns}", "there", str(gone))]
 
     async def check_node(self) -> list[Difference]:
         """The same for the node's own state (what ``setup_node`` made)."""
-        raise NotImplementedError
+        return await checks.node_side(self.config, self._observer, self._firewall)
 
     async def strays(self, records: Collection[Record]) -> frozenset[Stray]:
         """Everything in our name space that none of these records (nor a VPC of theirs) explains."""
-        raise NotImplementedError
+        return await sweep.strays(self.config, records, self._observer, self._firewall)
 
     async def remove(self, strays: Iterable[Stray]) -> None:
         """Remove strays that two observations have seen, links first, rules last."""
-        raise NotImplementedError
+        await sweep.remove(strays, self._executor, self._observer, self._firewall)
 
     async def drops(self) -> dict[str, int]:
-        """Packets dropped by the firewall so far, by reason."""
-        raise NotImplementedError
+        """Packets dropped by the firewall so far, by reason (firewall.DROPS)."""
+        return await self._firewall.counters()
 
     async def close(self) -> None:
         """Close the handles. Nothing in the kernel changes."""
-        raise NotImplementedError
+        self._netlink.close()
+        self._firewall.close()
+        self._sender.shutdown(wait=False)
+
+    async def _refuse_other_owner(self, attachment: Attachment) -> None:
+        """Before anything is touched: rules made for the name of somebody else's device would apply to it."""
+        found = await self._executor.device(attachment.device)
+        if found is None:
+            return
+        if not found.ours:
+            raise DeviceTakenError(attachment.device, found.alias, "it is not of our making")
+        if found.alias not in ("", plan.alias(attachment.owner)):
+            raise DeviceTakenError(attachment.device, found.alias, f"it belongs to {found.alias}")
+
+    async def _ensure_gateways(self, attachment: Attachment) -> None:
+        state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())
+        async with state.lock:
+            for gateway in plan.gateways(attachment):
+                if gateway not in state.gateways:
+                    await self._executor.run(plan.gateway_up(self.config, attachment.vpc, gateway))
+                    state.gateways.add(gateway)
+
+    async def _release_gateways(self, attachment: Attachment) -> None:
+        state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())
+        async with state.lock:
+            live = [record.attachment for record in self._live.values()]
+            unused = set(plan.gateways(attachment)) - plan.gateways_in_use(live, attachment.vpc)
+            for gateway in unused:
+                await self._executor.run(plan.gateway_down(self.config, attachment.vpc, gateway))
+                state.gateways.discard(gateway)
+
+    @asynccontextmanager
+    async def _inside(self, netns: str) -> AsyncIterator[Executor]:
+        """An executor in a guest's namespace, for as long as one call needs it. Raises NamespaceGoneError."""
+        opened = await namespaces.within(netns, namespaces.route_socket)
+        netlink = await Netlink.open(use=opened)
+        try:
+            yield Executor(netlink, netns=netns)
+        finally:
+            netlink.close()

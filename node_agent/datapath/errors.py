@@ -13,7 +13,7 @@ class DatapathError(Exception):
 
 
 class KernelRefusedError(DatapathError):
-    """The kernel refused one step. ``step``: the step, printable; ``code``: the errno; ``said``: the kernel's own words."""
+    """The kernel refused one step. ``step``: printable; ``code``: the errno; ``said``: the kernel's own words."""
 
     def __init__(self, step: object, code: int, said: str = "") -> None:
         self.step = step

@@ -20,7 +20,7 @@ from ipaddress import (
 )
 from typing import Any, Self
 
-from node_agent.datapath import names
+from netclaim import identity
 
 Address = IPv4Address | IPv6Address
 Prefix = IPv4Network | IPv6Network
@@ -28,6 +28,10 @@ Interface = IPv4Interface | IPv6Interface
 
 LAST_INDEX = 49_999
 """VPC indexes of one node run from 1 to this: it keeps T (100000-149999) and T' (150000-199999) apart."""
+
+NEXTHOPS4 = IPv4Network("198.18.0.0/16")
+NEXTHOPS6 = IPv6Network("fdff::/112")
+"""Where the next hops of End.DX4 and End.DX6 come from: one of each for a VPC, by its index, seen by nobody else."""
 
 GATEWAY_MAC = "02:00:00:00:00:01"
 """MAC of every host end: the guest's gateway, the same on every node, so that a moved guest needs no new neighbour."""
@@ -66,8 +70,8 @@ class NodeConfig:
     mtu: int | None = None
     tenant_tables: int = 100_000
     underlay_tables: int = 150_000
-    nexthops4: IPv4Network = IPv4Network("198.18.0.0/16")
-    nexthops6: IPv6Network = IPv6Network("fdff::/112")
+    nexthops4: IPv4Network = NEXTHOPS4
+    nexthops6: IPv6Network = NEXTHOPS6
 
     def __post_init__(self) -> None:
         if self.locator.prefixlen != 64:
@@ -85,6 +89,10 @@ class NodeConfig:
         """Table of this node's SIDs; only packets from the uplink are looked up in it."""
         return self.tenant_tables
 
+    def owns_table(self, table: int) -> bool:
+        """Whether a routing table lies in our ranges."""
+        return any(base <= table <= base + LAST_INDEX for base in (self.tenant_tables, self.underlay_tables))
+
     @property
     def nexthop_table(self) -> int:
         """Table of the per-VPC next hops of End.DX4 and End.DX6 (without VRF)."""
@@ -93,7 +101,7 @@ class NodeConfig:
 
 @dataclass(frozen=True, slots=True)
 class Vpc:
-    """A VPC on this node. ``identifier``: 48 bits. ``index``: 1..49999, unique on the node, remembered by the caller."""
+    """A VPC on this node. ``identifier``: 48 bits; ``index``: 1..49999, unique on the node, the caller remembers it."""
 
     identifier: int
     index: int
@@ -103,24 +111,32 @@ class Vpc:
             raise ValueError(f"the index of a VPC on a node lies between 1 and {LAST_INDEX}, not {self.index}")
 
     @property
+    def mark(self) -> int:
+        """Packet mark of the VPC's guests (without VRF).
+
+        Bits 14 and 15 belong to kube-proxy and the kubelet (masquerade, drop): the index steps around them.
+        """
+        return (self.index & 0x3FFF) | (self.index >> 14) << 16
+
+    @property
     def vrf(self) -> str:
         """Name of the VPC's VRF device (reported in both backends, present only with VRF)."""
-        return names.vrf(self.identifier)
+        return identity.vrf_interface(self.identifier)
 
     @property
     def inner(self) -> str:
         """The end of the VPC's veth pair on the tenants' side (``V<vpc>I``)."""
-        return names.pair_inner(self.identifier)
+        return identity.pair_inner(self.identifier)
 
     @property
     def outer(self) -> str:
         """The end of the VPC's veth pair on the underlay's side (``V<vpc>O``)."""
-        return names.pair_outer(self.identifier)
+        return identity.pair_outer(self.identifier)
 
 
 @dataclass(frozen=True, slots=True)
 class GuestAddress:
-    """One address of a guest: the host form inside its block (``fd00::1:0:0:1/96``, ``10.0.0.7/32``) and its gateway."""
+    """One address of a guest: the host form in its block (``fd00::1:0:0:1/96``, ``10.0.0.7/32``) and its gateway."""
 
     interface: Interface
     gateway: Address
@@ -164,7 +180,7 @@ class Attachment:
     @property
     def device(self) -> str:
         """Name of the host end (``G<vpc><attachment>H``), of a veth or of a tap."""
-        return names.host_interface(self.vpc.identifier, self.identifier)
+        return identity.host_interface(self.vpc.identifier, self.identifier)
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON for the journal; ``from_json`` reads it back unchanged."""
@@ -259,3 +275,23 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.subject}: {'missing' if self.found is None else self.found}, wanted {self.wanted}"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteChange:
+    """What one call of ``set_remotes`` or ``set_nodes`` changed in the kernel: prefixes (or nodes) set and removed."""
+
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stray:
+    """A kernel object in our name space that nobody owns. Compares by value, so two observations can be intersected.
+
+    ``kind``: ``device``, ``rule``, ``element`` (of the firewall), ``table`` (of a VPC not here) or ``segment`` (a
+    route in the table of SIDs or of next hops).
+    """
+
+    kind: str
+    name: str

@@ -1,37 +1,21 @@
-"""Names of the devices of our own, and the marks by which they are recognised. Pure."""
+"""The marks by which what is ours is recognised in the kernel. Pure."""
 
 from __future__ import annotations
-
-from netclaim import identity
 
 TABLE = "netclaim"
 """Name of the nftables tables (families inet and arp)."""
 
 LINK_GROUP = 0x6E63
-"""Link group of every device that we create ("nc"); set in the creating message, so no device of ours is ever without."""
+"""Link group of every device that we create ("nc"); part of the creating message, so none of ours is ever without."""
 
 PROTOCOL = 110
 """Routing protocol number of every route and rule that we create: the sweep removes nothing that does not carry it."""
 
 GUEST_PATTERN = "G*"
-"""nftables interface pattern of the host ends (and VRF devices): closed unless an element opens it."""
+"""nftables interface pattern of the host ends (and VRF devices): closed unless an element opens it.
 
+The pair of a VPC (``V...``) stays out of it on purpose.
+"""
 
-def host_interface(vpc: int, attachment: int) -> str:
-    """Host end of an attachment: ``G<vpc9><attachment3>H``, 14 characters."""
-    return identity.host_interface(vpc, attachment)
-
-
-def vrf(vpc: int) -> str:
-    """VRF device of a VPC: ``G<vpc9>V``."""
-    return identity.vrf_interface(vpc)
-
-
-def pair_inner(vpc: int) -> str:
-    """The VPC's veth pair, tenant side: ``V<vpc9>I``. Outside the ``G*`` pattern on purpose."""
-    return f"V{identity.vrf_interface(vpc)[1:-1]}I"
-
-
-def pair_outer(vpc: int) -> str:
-    """The VPC's veth pair, underlay side: ``V<vpc9>O``."""
-    return f"V{identity.vrf_interface(vpc)[1:-1]}O"
+ALIAS = "netclaim"
+"""First word of the alias of every device of ours; what follows says whose it is."""

@@ -1,0 +1,292 @@
+"""Carries out steps, in order, with as few round trips as their order allows."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from node_agent.datapath import messages, namespaces, taps
+from node_agent.datapath.errors import DeviceTakenError, KernelRefusedError, LinkMissingError
+from node_agent.datapath.messages import Device, Message, Received
+from node_agent.datapath.netlink import Netlink, Refusal, set_tunnel_source
+from node_agent.datapath.nft import Firewall
+from node_agent.datapath.objects import (
+    FAMILIES,
+    AddElements,
+    Create,
+    Ensure,
+    FlushTable,
+    Link,
+    LoadFirewall,
+    Remove,
+    RemoveElements,
+    RemoveLink,
+    Rule,
+    SetLink,
+    SetSysctl,
+    SetTunnelSource,
+    Step,
+    Tap,
+    Veth,
+)
+
+_Judge = Callable[[list[Received] | Refusal], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    message: Message
+    judge: _Judge
+
+
+class Executor:
+    """Runs steps in the namespace of its netlink handle. Not for steps of several namespaces at once."""
+
+    def __init__(self, netlink: Netlink, firewall: Firewall | None = None, netns: str | None = None) -> None:
+        """``netns``: the guest's namespace that the handle belongs to; None: the process's own."""
+        self.netlink = netlink
+        self._firewall = firewall
+        self._netns = netns
+        self._index: dict[str, int] = {"lo": 1}
+
+    async def run(self, steps: Iterable[Step]) -> None:
+        """Carry out steps in order; the first that fails ends it. Raises DatapathError.
+
+        Steps up to the next one that must not be reached after a failure (a device put up) travel together.
+        """
+        pending: list[_Request] = []
+        settings: list[SetSysctl] = []
+        for step in steps:
+            if settings and not isinstance(step, SetSysctl):
+                await self._write(settings)
+            match step:
+                case Ensure() | Remove():
+                    await self._learn(step, pending)
+                    pending += self._object_requests(step)
+                case SetLink():
+                    if step.up:
+                        await self._flush(pending)
+                    pending.append(await self._set_link_request(step, pending))
+                case RemoveLink(device):
+                    pending.append(_Request(messages.del_link(device), _judge_removal(step)))
+                    await self._flush(pending)
+                    self._index.pop(device, None)
+                case SetSysctl():
+                    await self._flush(pending)
+                    settings.append(step)
+                case _:
+                    await self._flush(pending)
+                    await self._run_alone(step)
+        await self._write(settings)
+        await self._flush(pending)
+
+    async def device(self, name: str) -> Device | None:
+        """The device of this name, None when there is none."""
+        (answer,) = await self.netlink.exchange([messages.get_link(name)])
+        if isinstance(answer, Refusal):
+            if answer.code == errno.ENODEV:
+                self._index.pop(name, None)
+                return None
+            raise KernelRefusedError(f"to read the device {name}", answer.code, answer.said)
+        found = messages.device(answer[0])
+        self._index[name] = found.index
+        return found
+
+    async def index(self, name: str) -> int | None:
+        """The index of a device, from memory where it is known."""
+        if name not in self._index:
+            await self.device(name)
+        return self._index.get(name)
+
+    async def until_running(self, name: str, deadline: float = 2.0) -> None:
+        """Wait until a device that was put up really passes packets (the kernel follows its carrier with a delay)."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + deadline
+        pause = 0.0005
+        while not ((found := await self.device(name)) and found.running):
+            if loop.time() > end:
+                raise KernelRefusedError(f"to put up {name}", errno.ETIMEDOUT, "its carrier does not come")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    async def _run_alone(self, step: Step) -> None:
+        match step:
+            case Create(link):
+                await self._create(step, link)
+            case FlushTable(table):
+                await self._flush_table(step, table)
+            case SetTunnelSource(source):
+                try:
+                    await set_tunnel_source(source.address)
+                except Refusal as refusal:
+                    raise KernelRefusedError(step, refusal.code, refusal.said) from refusal
+            case LoadFirewall(ruleset):
+                await self._walls.load(ruleset)
+            case AddElements(elements):
+                if elements:
+                    await self._walls.add(elements)
+            case RemoveElements(elements):
+                if elements:
+                    await self._walls.remove(elements)
+
+    @property
+    def _walls(self) -> Firewall:
+        if self._firewall is None:
+            raise ValueError("there is no firewall inside a guest")
+        return self._firewall
+
+    async def _flush(self, pending: list[_Request]) -> None:
+        if not pending:
+            return
+        requests = list(pending)
+        pending.clear()
+        answers = await self.netlink.exchange([request.message for request in requests])
+        for request, answer in zip(requests, answers, strict=True):
+            request.judge(answer)
+
+    async def _learn(self, step: Ensure | Remove, pending: list[_Request]) -> None:
+        """Have the index of the step's device; a device that may come with a pending request is asked for after it."""
+        for name in messages.devices_of(step.object):
+            if name not in self._index:
+                await self._flush(pending)
+                if await self.device(name) is None and isinstance(step, Ensure):
+                    raise LinkMissingError(name, step)
+
+    def _object_requests(self, step: Ensure | Remove) -> list[_Request]:
+        if any(name not in self._index for name in messages.devices_of(step.object)):
+            return []  # to be removed, and its device is gone: so is the object
+        if isinstance(step, Remove):
+            return [_Request(messages.remove(step.object, self._index), _judge_removal(step))]
+        return [_Request(messages.ensure(step.object, self._index), _judge_presence(step))]
+
+    async def _set_link_request(self, step: SetLink, pending: list[_Request]) -> _Request:
+        master = None
+        if step.master is not None:
+            await self._flush(pending)
+            master = await self.index(step.master)
+            if master is None:
+                raise LinkMissingError(step.master, step)
+        message = messages.set_link(step.device, up=step.up, master=master, no_link_local=step.no_link_local)
+        closing = step.up is False
+        return _Request(message, _judge_removal(step) if closing else _judge(step))
+
+    async def _create(self, step: Create, link: Link) -> None:
+        existing = await self.device(link.name)
+        if existing is not None:
+            _adopt(link, existing)
+            await self._exchange(step, _adorn(link))
+            return
+        if isinstance(link, Tap):
+            try:
+                await asyncio.to_thread(taps.create, link.name)
+            except OSError as error:
+                raise KernelRefusedError(step, error.errno or errno.EIO, str(error)) from error
+            await self._exchange(step, _adorn(link))
+        else:
+            await self._create_link(step, link)
+        if await self.device(link.name) is None:
+            raise LinkMissingError(link.name, step)
+
+    async def _create_link(self, step: Create, link: Link) -> None:
+        namespace = None
+        if isinstance(link, Veth) and link.netns is not None:
+            namespace = namespaces.open_namespace(link.netns)
+        try:
+            if isinstance(link, Veth):
+                creating = messages.new_veth(link, namespace)
+            elif isinstance(link, Tap):
+                raise TypeError("a tap is made by an ioctl")
+            else:
+                creating = messages.new_vrf(link)
+            await self._exchange(step, [creating, *_adorn(link)])
+        finally:
+            if namespace is not None:
+                os.close(namespace)
+
+    async def _exchange(self, step: Step, batch: list[Message]) -> None:
+        pending = [_Request(message, _judge(step)) for message in batch]
+        await self._flush(pending)
+
+    async def _flush_table(self, step: FlushTable, table: int) -> None:
+        names = {index: name for name, index in self._index.items()}
+        for family in FAMILIES:
+            try:
+                found = await self.netlink.dump(
+                    messages.dump_routes(family, table=table), lambda message: messages.route(message, names)
+                )
+            except Refusal as refusal:
+                if refusal.code in messages.GONE:
+                    continue
+                raise KernelRefusedError(step, refusal.code, refusal.said) from refusal
+            # A route of a device that is unknown here goes by its destination and metric alone.
+            pending = [_Request(messages.remove_any(route), _judge_removal(step)) for route in found]
+            await self._flush(pending)
+
+    async def _write(self, settings: list[SetSysctl]) -> None:
+        """Write settings that follow each other; in a guest's namespace by one thread that ends with them."""
+        chosen = list(settings)
+        settings.clear()
+
+        def write() -> None:
+            for each in chosen:
+                try:
+                    namespaces.write_sysctl(each.path, each.value, optional=each.optional)
+                except OSError as error:
+                    said = f"/proc/sys/{each.path}: {error.strerror}"
+                    raise KernelRefusedError(each, error.errno or errno.EIO, said) from error
+
+        if not chosen:
+            return
+        if self._netns is None:
+            write()
+        else:
+            await namespaces.within(self._netns, write)
+
+
+def _adorn(link: Link) -> list[Message]:
+    if isinstance(link, Tap):
+        return [messages.adorn_tap(link)]
+    adorned = [messages.adorn_link(link.name, link.alias)]
+    if isinstance(link, Veth) and link.netns is None:
+        adorned.append(messages.adorn_link(link.peer, link.alias))
+    return adorned
+
+
+def _adopt(link: Link, existing: Device) -> None:
+    """A device of this name is there: it must be ours, of the same kind, and nobody else's. Raises DeviceTakenError."""
+    kind = {Veth: "veth", Tap: "tun"}.get(type(link), "vrf")
+    if not existing.ours:
+        raise DeviceTakenError(link.name, existing.alias, "a device of that name is there that is not of our making")
+    if existing.kind != kind:
+        raise DeviceTakenError(link.name, existing.alias, f"it is of the kind {existing.kind}, not {kind}")
+    if existing.alias not in ("", link.alias):
+        raise DeviceTakenError(link.name, existing.alias, f"it belongs to {existing.alias}")
+
+
+def _judge(step: Step) -> _Judge:
+    def judge(answer: list[Received] | Refusal) -> None:
+        if isinstance(answer, Refusal):
+            raise KernelRefusedError(step, answer.code, answer.said)
+
+    return judge
+
+
+def _judge_presence(step: Ensure) -> _Judge:
+    """A rule that is there already is the same rule: the kernel compares all of it."""
+
+    def judge(answer: list[Received] | Refusal) -> None:
+        if isinstance(answer, Refusal) and not (answer.code == errno.EEXIST and isinstance(step.object, Rule)):
+            raise KernelRefusedError(step, answer.code, answer.said)
+
+    return judge
+
+
+def _judge_removal(step: Step) -> _Judge:
+    def judge(answer: list[Received] | Refusal) -> None:
+        if isinstance(answer, Refusal) and answer.code not in messages.GONE:
+            raise KernelRefusedError(step, answer.code, answer.said)
+
+    return judge

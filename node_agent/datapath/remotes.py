@@ -1,0 +1,96 @@
+"""Routes to prefixes on other nodes, and to the other nodes' locators, kept by difference."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from ipaddress import IPv6Address
+
+from node_agent.datapath import plan
+from node_agent.datapath.errors import LinkMissingError
+from node_agent.datapath.execute import Executor
+from node_agent.datapath.model import NodeConfig, Prefix, RemoteNode, RemotePrefix, RouteChange, Vpc
+from node_agent.datapath.objects import Ensure, Remove, Route, RouteKind, Step
+from node_agent.datapath.observe import Observer
+
+Key = tuple[int, Prefix]
+
+
+class RemoteRoutes:
+    """Remembers what is installed: a change costs what it changes. Reads the kernel the first time and on demand."""
+
+    def __init__(self, config: NodeConfig, executor: Executor, observer: Observer) -> None:
+        self._config = config
+        self._executor = executor
+        self._observer = observer
+        self._installed: dict[int, frozenset[Route]] = {}
+        self._lock = asyncio.Lock()
+        self._gateways: dict[IPv6Address, IPv6Address | None] = {}
+
+    def forget(self, vpc: Vpc) -> None:
+        """The VPC was removed: the next call asks the kernel again."""
+        self._installed.pop(vpc.identifier, None)
+
+    async def set(self, vpc: Vpc, remotes: Iterable[RemotePrefix], *, verify: bool) -> RouteChange:
+        """Make the routes of a VPC exactly these. Raises ValueError for a prefix or segment that is never accepted."""
+        wanted: dict[Key, Route] = {}
+        for remote in remotes:
+            plan.accept_remote(self._config, remote)
+            for route in plan.remote_objects(self._config, vpc, remote):
+                wanted[_key(route)] = route
+        async with self._lock:
+            if verify or vpc.identifier not in self._installed:
+                self._installed[vpc.identifier] = await self._observed(vpc)
+            found = self._installed.pop(vpc.identifier)
+            change = await self._change(found, wanted)
+            self._installed[vpc.identifier] = frozenset(wanted.values())
+        return RouteChange(added=change.added // 2, removed=change.removed // 2)
+
+    async def set_nodes(self, nodes: Iterable[RemoteNode]) -> RouteChange:
+        """Make the routes to other nodes' locators exactly these. A node inside our own locator is left out."""
+        config = self._config
+        uplink = await self._executor.index(config.uplink)
+        if uplink is None:
+            raise LinkMissingError(config.uplink, "routes to the other nodes")
+        others = [node for node in nodes if node.locator != config.locator]
+        for node in others:
+            if not node.locator.subnet_of(config.locator_block):
+                raise ValueError(f"the locator {node.locator} lies outside the locator block {config.locator_block}")
+        async with self._lock:
+            wanted = {
+                _key(route): route
+                for route in [plan.locator_route(config, node, await self._gateway(node.underlay)) for node in others]
+            }
+            names = {uplink: config.uplink}
+            found = await self._observer.routes(plan.MAIN_TABLE, names, oif=uplink)
+            return await self._change(frozenset(r for r in found if r.kind is RouteKind.UNICAST), wanted)
+
+    async def _observed(self, vpc: Vpc) -> frozenset[Route]:
+        names: dict[int, str] = {}
+        for device in (vpc.inner, vpc.outer):
+            index = await self._executor.index(device)
+            if index is None:
+                raise LinkMissingError(device, f"routes of the VPC {vpc.identifier:x}")
+            names[index] = device
+        inner = await self._observer.routes(plan.tenant_table(self._config, vpc), names)
+        outer = await self._observer.routes(plan.underlay_table(self._config, vpc), names)
+        return frozenset(route for route in inner | outer if route.metric == plan.REMOTE_METRIC)
+
+    async def _change(self, found: frozenset[Route], wanted: dict[Key, Route]) -> RouteChange:
+        added = [route for route in wanted.values() if route not in found]
+        removed = [route for route in found if _key(route) not in wanted]
+        # First the encapsulation, then the way to it; the other way round when they go.
+        steps: list[Step] = [Ensure(route) for route in sorted(added, key=lambda each: each.encap is None)]
+        steps += [Remove(route) for route in sorted(removed, key=lambda each: each.encap is not None)]
+        await self._executor.run(steps)
+        return RouteChange(added=len(added), removed=len(removed))
+
+    async def _gateway(self, underlay: IPv6Address) -> IPv6Address | None:
+        """The router towards an underlay address; None when it is on the uplink's own link."""
+        if underlay not in self._gateways:
+            self._gateways[underlay] = await self._observer.gateway_to(underlay)
+        return self._gateways[underlay]
+
+
+def _key(route: Route) -> Key:
+    return route.table, route.destination

@@ -1,0 +1,27 @@
+"""Persistent taps: made by an ioctl of /dev/net/tun, everything else about them is netlink's."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+
+_TUN = "/dev/net/tun"
+_SET_INTERFACE = 0x400454CA
+_SET_PERSIST = 0x400454CB
+_TAP, _NO_PACKET_INFO, _EXCLUSIVE = 0x0002, 0x1000, 0x8000
+
+
+def create(name: str) -> None:
+    """Make a persistent tap that is down. Raises FileExistsError when a device of that name is there, else OSError."""
+    descriptor = os.open(_TUN, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        request = struct.pack("16sH22x", name.encode(), _TAP | _NO_PACKET_INFO | _EXCLUSIVE)
+        try:
+            fcntl.ioctl(descriptor, _SET_INTERFACE, request)
+        except OSError as error:
+            # IFF_TUN_EXCL says EBUSY for a tap of that name, and EINVAL for a device of another kind.
+            raise FileExistsError(error.errno, f"a device {name} is there already") from error
+        fcntl.ioctl(descriptor, _SET_PERSIST, 1)
+    finally:
+        os.close(descriptor)
