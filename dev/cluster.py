@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev import builds
+from dev import builds, images, packages
 from dev.certificates import Authority, write_private
 from dev.environment import read_environment
 from dev.errors import ClusterError
@@ -66,11 +66,18 @@ class Cluster:
                 f"a cluster with {len(state.nodes)} nodes {'runs' if state.ready else 'is starting'} in {run.root}; "
                 f"end it first with: python -m dev down --run-dir {run.root}"
             )
-        binaries = builds.ensure(builds.COMMON, shown)
+        if nodes:
+            packages.ensure(shown)
+        binaries = builds.ensure([*builds.COMMON, *(builds.NODE if nodes else ())], shown)
+        made = [images.pause(binaries["pause"]), images.busybox(packages.BUSYBOX)] if nodes else []
         _rotate_logs(run)
-        owner = 0 if detach else os.getpid()
-        paths = {name: str(path) for name, path in binaries.items()}
-        _start_supervisor(run, {"nodes": nodes, "owner": owner, "binaries": paths}, shown)
+        message = {
+            "nodes": nodes,
+            "owner": 0 if detach else os.getpid(),
+            "binaries": {name: str(path) for name, path in binaries.items()},
+            "images": [str(image.archive()) for image in made],
+        }
+        _start_supervisor(run, message, shown)
         return cls.load(run.root)
 
     def down(self) -> None:
@@ -166,6 +173,14 @@ class Cluster:
     def restart(self, name: str) -> None:
         """Start a process that has ended, as it was started before; returns when it listens again, if it does."""
         request(self.state, verb="restart", name=name)
+
+    def power_off(self, node: str) -> None:
+        """End a node at once, as a power cut does: processes, links and /run are gone, its disk stays."""
+        request(self.state, verb="power-off", name=node)
+
+    def power_on(self, node: str) -> None:
+        """Start a node that was powered off; returns when it is Ready."""
+        request(self.state, verb="power-on", name=node)
 
     def processes(self) -> list[dict[str, Any]]:
         """Return name, pid, state, resident MiB and log of each process."""

@@ -23,6 +23,11 @@ def netns_is_mount() -> bool:
     return any(line.split()[1] == str(NETNS_DIR) for line in Path("/proc/mounts").read_text().splitlines())
 
 
+def add_netns(name: str) -> None:
+    """Make a named network namespace."""
+    subprocess.run(["ip", "netns", "add", name], check=True)
+
+
 def remove_netns(name: str) -> None:
     """Remove a named network namespace; the links in it go with it."""
     if netns_path(name).exists():
@@ -64,8 +69,17 @@ def make_cgroup(name: str) -> None:
         folder = root / name
         folder.mkdir(exist_ok=True)
         for file in ("cpuset.cpus", "cpuset.mems"):
-            if root != CGROUPS and (root / file).exists():
-                (folder / file).write_text((root / file).read_text())
+            if root != CGROUPS and (folder.parent / file).exists():
+                (folder / file).write_text((folder.parent / file).read_text())
+
+
+def join_cgroup(name: str) -> None:
+    """Move this process to a cgroup (`a/b`) in every hierarchy."""
+    outer, _, _ = name.partition("/")
+    make_cgroup(outer)
+    make_cgroup(name)
+    for root in hierarchies():
+        (root / name / "cgroup.procs").write_text("0")
 
 
 def remove_cgroup(name: str) -> None:

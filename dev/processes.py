@@ -53,6 +53,14 @@ def start_time(pid: int) -> str | None:
     return None if fields[0] in {"Z", "X"} else fields[19]
 
 
+def children_of(pid: int) -> list[int]:
+    """Return the children of a process, oldest first; none when it is gone."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def resident_mib(pid: int) -> int:
     """Return the resident memory of a process in MiB; 0 when it is gone."""
     try:

@@ -15,10 +15,9 @@ import json
 import os
 import select
 import signal
-import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,12 +25,13 @@ from typing import Any, TextIO
 from dev.controlplane import Plane, Ports
 from dev.environment import write_environment
 from dev.errors import ClusterError
+from dev.fleet import Fleet, admit_all, boot_all
 from dev.paths import PLANES, RunDir
 from dev.processes import Child, describe_exit, free_ports, resident_mib, start_time
 from dev.state import State
 from dev.sweep import sweep
+from dev.waiting import POLL, http_get, until
 
-POLL = 0.05
 CONTROL_PLANE_DEADLINE = 120.0
 ACCOUNT_DEADLINE = 60.0
 LOCK_DEADLINE = 20.0
@@ -40,13 +40,14 @@ LOCK_DEADLINE = 20.0
 class Supervisor:
     """One running cluster."""
 
-    def __init__(self, run: RunDir, state: State, binaries: Mapping[str, Path], owner: int):
+    def __init__(self, run: RunDir, state: State, binaries: Mapping[str, Path], images: Sequence[Path], owner: int):
         self.run = run
         self.state = state
         self.binaries = binaries
         self.owner = owner
         self.children: dict[str, Child] = {}
         self.planes: dict[str, Plane] = {}
+        self.fleet = Fleet(self, run, state, binaries, images)
         self._down = asyncio.Event()
         self._reports: TextIO | None = sys.stdout
 
@@ -105,15 +106,19 @@ class Supervisor:
             self.planes[name] = Plane(name, self.run, chosen, self.binaries, egress)
             self.state.api_ports[name] = chosen.api
         self.state.save(self.run)
+        if self.state.nodes:
+            await self.fleet.open_egress()
         async with asyncio.TaskGroup() as group:
             for plane in self.planes.values():
+                plane.prepare().write(self.run.pki(plane.name), "admin")
                 group.create_task(self._start_plane(plane))
+            group.create_task(boot_all(self.fleet, self.planes["cell"]))
+        await admit_all(self.fleet)
         self.state.ready = True
         self.state.save(self.run)
         write_environment(self.run, self.state)
 
     async def _start_plane(self, plane: Plane) -> None:
-        plane.prepare().write(self.run.pki(plane.name), "admin")
         etcd = await self.launch(plane.etcd())
         async with self.step(f"{plane.name}: etcd", CONTROL_PLANE_DEADLINE):
             await until(etcd.ready_to_ask)
@@ -130,7 +135,7 @@ class Supervisor:
     async def _until_answered(self, plane: Plane, child: Child, path: str) -> None:
         async def answered() -> bool:
             child.check()
-            return await http_status(plane, path) == 200
+            return (await http_get(plane, path))[0] == 200
 
         await until(answered)
 
@@ -168,7 +173,8 @@ class Supervisor:
             case "down":
                 self._down.set()
             case "status":
-                return {"ready": self.state.ready, "processes": [describe(child) for child in self.children.values()]}
+                processes = [describe(child) for child in self.children.values()] + self.fleet.describe()
+                return {"ready": self.state.ready, "processes": processes}
             case "stop":
                 await self._child(name).stop()
             case "kill":
@@ -182,6 +188,10 @@ class Supervisor:
                 await self._run_program(name, **program or {})
             case "restart":
                 await self._restart(self._child(name))
+            case "power-off":
+                await self.fleet.power_off(name)
+            case "power-on":
+                await self.fleet.power_on(name)
             case _:
                 raise ClusterError(f"unknown request {verb!r}")
         return None
@@ -233,30 +243,6 @@ def describe(child: Child) -> dict[str, Any]:
     return {"name": child.name, "pid": child.pid, "state": how, "mib": resident_mib(child.pid), "log": str(child.log)}
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Return when `condition` holds; the caller sets the deadline."""
-    while True:
-        held = condition()
-        if held if isinstance(held, bool) else await held:
-            return
-        await asyncio.sleep(POLL)
-
-
-async def http_status(plane: Plane, path: str) -> int:
-    """GET a path of the API server as its administrator; returns the HTTP status, or 0 when there is no answer."""
-    folder = plane.run.pki(plane.name)
-    context = ssl.create_default_context(cafile=folder / "ca.crt")
-    context.load_cert_chain(folder / "admin.crt", folder / "admin.key")
-    try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", plane.ports.api, ssl=context)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        words = (await reader.readline()).split()
-        writer.close()
-    except (OSError, ssl.SSLError):
-        return 0
-    return int(words[1]) if len(words) > 1 else 0
-
-
 def fork_reaper(run: RunDir) -> None:
     """Fork the process that sweeps up when this one has ended, however it ended. It shares, so prolongs, the lock."""
     supervisor = os.getpid()
@@ -291,11 +277,12 @@ def take_lock(lock: TextIO) -> bool:
             return True
 
 
-def link_binaries(run: RunDir, binaries: Mapping[str, Path]) -> None:
-    """Make the run's bin folder: one link per program, so that users need no names from the cache."""
+def link_binaries(run: RunDir, binaries: Mapping[str, str]) -> dict[str, Path]:
+    """Make the run's bin folder, one link per program, so that names in the cache are seen nowhere else."""
     run.bin.mkdir(parents=True, exist_ok=True)
     for name, path in binaries.items():
         (run.bin / name).symlink_to(path)
+    return {name: run.bin / name for name in binaries}
 
 
 def main() -> None:
@@ -316,9 +303,9 @@ def main() -> None:
         state.supervisor_start = start_time(os.getpid()) or ""
         state.save(run)
         fork_reaper(run)
-        binaries = {name: Path(path) for name, path in request["binaries"].items()}
-        link_binaries(run, binaries)
-        code = asyncio.run(Supervisor(run, state, binaries, request["owner"]).main())
+        binaries = link_binaries(run, request["binaries"])
+        images = [Path(path) for path in request["images"]]
+        code = asyncio.run(Supervisor(run, state, binaries, images, request["owner"]).main())
     sys.exit(code)
 
 

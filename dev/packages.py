@@ -1,0 +1,64 @@
+"""Debian's part of a node: container runtime, CNI plugins and network tools, installed only where missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from dev.errors import ClusterError
+from dev.progress import Display
+
+BUSYBOX = Path("/bin/busybox")
+CNI_PLUGINS = Path("/usr/lib/cni")
+SEARCHED = "/usr/sbin:/usr/bin:/sbin:/bin"
+COMMANDS = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "busybox": "busybox-static",
+    "iptables": "iptables",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "ethtool": "ethtool",
+    "socat": "socat",
+    "ping": "iputils-ping",
+    "tcpdump": "tcpdump",
+    "modprobe": "kmod",
+    "conntrack": "conntrack",
+    "nsenter": "util-linux",
+    "mount": "mount",
+    "sysctl": "procps",
+}
+FILES = {str(CNI_PLUGINS / "ptp"): "containernetworking-plugins", "/usr/lib/*/libnftables.so.1": "libnftables1"}
+SUGGESTION = "or start the control planes alone: --nodes 0"
+
+
+def missing() -> list[str]:
+    """Return the Debian packages that a node needs and this machine does not have."""
+    needed = {package for command, package in COMMANDS.items() if shutil.which(command, path=SEARCHED) is None}
+    needed |= {package for pattern, package in FILES.items() if not any(Path("/").glob(pattern.lstrip("/")))}
+    return sorted(needed)
+
+
+def ensure(display: Display) -> None:
+    """Install what is missing; raises ClusterError when that takes an administrator, or another system than Debian."""
+    needed = missing()
+    if os.geteuid() != 0:
+        raise ClusterError(f"nodes need root, for their network and mount namespaces: run this as root, {SUGGESTION}")
+    if not needed:
+        return
+    if shutil.which("apt-get") is None:
+        raise ClusterError(
+            f"nodes need what is in these packages of Debian: {', '.join(needed)}. There is no apt-get here: "
+            f"install what corresponds to them, {SUGGESTION}"
+        )
+    step = f"Debian packages {' '.join(needed)}"
+    display.begin(step)
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *needed]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if done.returncode != 0:
+            raise ClusterError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout).strip()[-1500:]}")
+    display.end(step)
