@@ -15,11 +15,9 @@ async def main(settings: Settings) -> int:
 
     With `--controllers=ipam` alone, `--kubeconfig` names the IPAM control plane.
     """
-    process = Process(PROGRAM, settings)
-    home = await process.connect(settings.kubeconfig)
-    ipam = await process.connect(settings.ipam_kubeconfig) if settings.ipam_kubeconfig else home
-    if settings.needs_location:
-        await home.identify()
+    process = Process(PROGRAM, settings.model_copy(update={"lease_name": settings.lease}))
+    home = await process.connect(settings.kubeconfig, identify=settings.needs_location)
+    ipam = await process.connect(settings.ipam_kubeconfig, identify=False) if settings.ipam_kubeconfig else home
     # Only what was chosen is imported: start time and memory of a process follow what it does.
     if "networks" in settings.controllers:
         from nso import networks

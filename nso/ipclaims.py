@@ -78,12 +78,17 @@ class Cell:
         target: str,
         class_name: str | None = None,
         family: IPFamily | None = None,
+        address: str | None = None,
     ) -> Raw:
         """The IPClaim to create. Either `class_name`, or `family` for the project's default class of it.
 
+        `address` asks for one very block.
+
         IPAM's finalizer is in the creating write: nothing can be allocated for an IPClaim that is already gone.
         """
-        kind_of_address = {"className": class_name} if class_name else {"ipFamily": family}
+        wanted: Raw = {"className": class_name} if class_name else {"ipFamily": family}
+        if address:
+            wanted["address"] = address
         return {
             "metadata": {
                 "name": name,
@@ -92,7 +97,7 @@ class Cell:
                 "finalizers": [ipam.CLAIM_FINALIZER],
             },
             "spec": {
-                **kind_of_address,
+                **wanted,
                 "scope": self.scope(owner.namespace, network),
                 "target": target,
                 "ownerRef": self.owner_ref(owner),

@@ -70,15 +70,19 @@ class Settings(CommonSettings):
         """Refuse what could only fail later."""
         if not self.controllers:
             raise ValueError(f"--controllers is required: choose among {', '.join(CONTROLLERS)}")
-        if not self.lease_name:
-            chosen_all = self.controllers == CONTROLLERS
-            self.lease_name = "nso" if chosen_all else "-".join(("nso", *self.controllers))
         if self.needs_location and not self.location:
             raise ValueError(
                 "--location is required: the name of the one location this cell serves, e.g. --location=us-central-1 "
                 "(only --controllers=ipam goes without)"
             )
         return self
+
+    @property
+    def lease(self) -> str:
+        """Name of the Lease: processes that run different controllers do not wait for each other."""
+        if self.lease_name:
+            return self.lease_name
+        return "nso" if self.controllers == CONTROLLERS else "-".join(("nso", *self.controllers))
 
     @property
     def needs_location(self) -> bool:

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.controller import Controller
+from netclaim.kube.controller import Controller, own_key
 from netclaim.kube.objects import is_going, key_of
 from netclaim.kube.predicates import changed_meta_or_spec, status_changed
 from netclaim.kube.process import Process
 from netclaim.kube.store import Store
 from nso import ipclaims
 from nso.conditions import summary
-from nso.execute import Executor, NameTaken
+from nso.execute import Executor, IpamRefused, NameTaken
 from nso.networks import bindings, contexts, networks, subnet_claims, subnets
 from nso.networks.view import View, by_context, by_network
 from nso.settings import Settings
@@ -41,9 +41,12 @@ def _reconciler(executor: Executor, plan_for: Callable[[Key, Raw | None], Plan])
 
     async def reconcile(key: Key) -> None:
         try:
-            await executor.run(plan_for(key, None))
-        except NameTaken as found:
-            await executor.run(plan_for(key, found.ip_claim))
+            try:
+                await executor.run(plan_for(key, None))
+            except NameTaken as found:
+                await executor.run(plan_for(key, found.ip_claim))
+        except IpamRefused as refused:
+            raise refused.cause from refused
 
     return reconcile
 
@@ -65,7 +68,7 @@ def _networks(view: View, executor: Executor) -> Controller:
         return view.networks_of_project(raw["metadata"]["namespace"])
 
     controller = Controller("networks", _reconciler(executor, plan_for))
-    controller.watch(view.networks, _own_key, when=changed_meta_or_spec)
+    controller.watch(view.networks, own_key, when=changed_meta_or_spec)
     controller.watch(view.contexts, by_network, when=_spec_or_condition)
     controller.watch(view.interfaces, lambda raw: _that_go(view.networks.store, by_network(raw)))
     controller.watch(view.namespaces, of_namespace, when=changed_meta_or_spec)
@@ -87,7 +90,7 @@ def _contexts(view: View, executor: Executor) -> Controller:
         return _that_go(view.contexts.store, [key for on in by_network(raw) for key in of_network(on)])
 
     controller = Controller("contexts", _reconciler(executor, plan_for))
-    controller.watch(view.contexts, _own_key, when=changed_meta_or_spec)
+    controller.watch(view.contexts, own_key, when=changed_meta_or_spec)
     controller.watch(view.networks, lambda raw: of_network(key_of(raw)), when=changed_meta_or_spec)
     controller.watch(view.subnets, by_context, when=_spec_or_condition)
     controller.watch(view.interfaces, of_interface)
@@ -110,7 +113,7 @@ def _subnets(view: View, executor: Executor) -> Controller:
         return _that_go(view.subnets.store, [key for context in on for key in of_context(context)])
 
     controller = Controller("subnets", _reconciler(executor, plan_for))
-    controller.watch(view.subnets, _own_key, when=changed_meta_or_spec)
+    controller.watch(view.subnets, own_key, when=changed_meta_or_spec)
     controller.watch(view.contexts, of_context, when=changed_meta_or_spec)
     controller.watch(view.networks, of_network, when=changed_meta_or_spec)
     controller.watch(view.interfaces, of_interface)
@@ -130,7 +133,7 @@ def _bindings(view: View, executor: Executor) -> Controller:
         return [key for network in by_network(raw) for key in of_network(network)]
 
     controller = Controller("bindings", _reconciler(executor, plan_for))
-    controller.watch(view.bindings, _own_key, when=changed_meta_or_spec)
+    controller.watch(view.bindings, own_key, when=changed_meta_or_spec)
     controller.watch(view.networks, lambda raw: of_network(key_of(raw)), when=_spec_or_condition)
     controller.watch(view.contexts, of_context, when=_spec_or_condition)
     return controller
@@ -148,14 +151,10 @@ def _subnet_claims(view: View, executor: Executor) -> Controller:
         return [key for context in by_context(raw) for key in of_context(context)]
 
     controller = Controller("subnetclaims", _reconciler(executor, plan_for))
-    controller.watch(view.subnet_claims, _own_key, when=changed_meta_or_spec)
+    controller.watch(view.subnet_claims, own_key, when=changed_meta_or_spec)
     controller.watch(view.contexts, lambda raw: of_context(key_of(raw)), when=changed_meta_or_spec)
     controller.watch(view.subnets, of_subnet, when=_spec_or_condition)
     return controller
-
-
-def _own_key(raw: Raw) -> Iterable[Key]:
-    return (key_of(raw),)
 
 
 def _that_go(store: Store, keys: Iterable[Key]) -> Iterable[Key]:
