@@ -15,12 +15,21 @@ import orjson
 from netclaim.api.meta import Raw
 from netclaim.api.resources import Resource
 from netclaim.kube import endpoint
-from netclaim.kube.errors import AlreadyExists, ApiError, Conflict, Gone, Invalid, Lost, NotFound, ServerError, from_status
+from netclaim.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Gone,
+    Invalid,
+    Lost,
+    NotFound,
+    ServerError,
+    from_status,
+)
 from netclaim.kube.lines import LineTooLong, split
 from netclaim.kube.objects import covers, is_going
-from netclaim.kube.transport import LIST_PAGE, UNARY, Timeout, Transport
+from netclaim.kube.transport import STANDARD, Patience, Timeout, Transport
 
-WATCH_READ = 70.0
 PAGE = 500
 _APPLY = "application/apply-patch+yaml"
 _JSON_PATCH = "application/json-patch+json"
@@ -48,19 +57,21 @@ class WatchEvent:
 class Client:
     """One API server as one identity."""
 
-    def __init__(self, transport: Transport, *, pool: str = "request", timeout: Timeout = UNARY) -> None:
+    def __init__(self, transport: Transport, *, pool: str = "request", timeout: Timeout | None = None) -> None:
         self._transport = transport
         self._pool = pool
         self._timeout = timeout
 
     @classmethod
-    async def connect(cls, kubeconfig: str | None, *, user_agent: str) -> Client:
+    async def connect(
+        cls, kubeconfig: str | None, *, user_agent: str, patience: Patience = STANDARD
+    ) -> Client:
         """A client for `kubeconfig` (None: in cluster, else `$KUBECONFIG`). Opens no connection yet.
 
         Raises:
             ConfigError: no configuration, or one that cannot be used; the text says which file and why.
         """
-        transport = Transport(await endpoint.find(kubeconfig), user_agent=user_agent)
+        transport = Transport(await endpoint.find(kubeconfig), user_agent=user_agent, patience=patience)
         try:
             await transport.credentials.refresh()
         except BaseException:
@@ -126,7 +137,9 @@ class Client:
         if limit:
             query["limit"] = str(limit)
         while True:
-            reply = await self._transport.call("GET", resource.path(namespace), query=query, timeout=LIST_PAGE)
+            reply = await self._transport.call(
+                "GET", resource.path(namespace), query=query, timeout=self._transport.patience.list_page
+            )
             page = _page(reply, resource)
             token = page.token
             yield page
@@ -175,7 +188,7 @@ class Client:
 
         Raises:
             Gone: the version is too old (also when the server says so inside the stream).
-            Lost: the stream broke, went silent for 70 s, or held a line that is cut off or not JSON.
+            Lost: the stream broke, went silent, or held a line that is cut off or not JSON.
         """
         query = {
             **_selectors(label_selector, field_selector),
@@ -185,7 +198,8 @@ class Client:
             "timeoutSeconds": str(timeout_seconds),
         }
         path = resource.path(namespace)
-        timeout = Timeout(timeout_seconds + 30.0, WATCH_READ)
+        patience = self._transport.patience
+        timeout = Timeout(timeout_seconds + patience.watch_grace, patience.watch_read)
         async with self._transport.open("GET", path, query=query, timeout=timeout, pool="watch") as reply:
             try:
                 async for line in split(self._transport.chunks(reply, "GET", path)):

@@ -14,7 +14,7 @@ from netclaim.kube.client import Client
 from netclaim.kube.errors import Conflict, Invalid, LeadershipLost, NotFound
 from netclaim.kube.flight import Expectation
 from netclaim.kube.objects import describe, is_going, key_of, uid_of, version_of
-from netclaim.kube.reflector import Reflector, Selection
+from netclaim.kube.reflector import STANDARD, Pace, Reflector, Selection
 from netclaim.kube.selectors import selects
 from netclaim.kube.store import Store
 
@@ -29,8 +29,11 @@ class Cluster:
     outside of a reconcile too.
     """
 
-    def __init__(self, client: Client, *, leads: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, client: Client, *, leads: Callable[[], bool] = lambda: True, pace: Pace = STANDARD
+    ) -> None:
         self.client = client
+        self._pace = pace
         self.leads = leads
         self.on_reflector: Callable[[Reflector], None] | None = None
         self.on_forget: Callable[[Reflector], Awaitable[None]] | None = None
@@ -73,7 +76,9 @@ class Cluster:
         selection = Selection(resource, namespace, label_selector, field_selector)
         reflector = self._reflectors.get(selection)
         if reflector is None:
-            reflector = self._reflectors[selection] = Reflector(self.client, selection, slim=slim)
+            reflector = self._reflectors[selection] = Reflector(
+                self.client, selection, slim=slim, pace=self._pace
+            )
             if self.on_reflector is not None:
                 self.on_reflector(reflector)
         return reflector

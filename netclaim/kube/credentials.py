@@ -52,8 +52,9 @@ class Credentials:
             loop = asyncio.get_running_loop()
             try:
                 token, trust = await loop.run_in_executor(self._executor, self._read)
-                if self._endpoint.refresh is not None and not first:
-                    token = await self._endpoint.refresh()
+                if self._endpoint.refresh is not None:
+                    # A plugin is run again only when the server refuses its token.
+                    token = self.token if self.token and not force else await self._endpoint.refresh()
                 if trust != self._trust:
                     self.context = await loop.run_in_executor(self._executor, self._build_context, trust)
                     self._trust = trust

@@ -14,14 +14,14 @@ from importlib import metadata
 from typing import Any, Final, TypeVar
 
 from netclaim.kube import logs
-from netclaim.kube.backoff import Backoff
 from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.controller import Controller
-from netclaim.kube.errors import ApiError, ConfigError, Forbidden, Lost, NotFound, Unauthorized
+from netclaim.kube.errors import ConfigError
 from netclaim.kube.events import EventRecorder
 from netclaim.kube.leader import STANDARD, Elector, Timings
 from netclaim.kube.observing import measure_cluster
+from netclaim.kube.reaching import reach
 from netclaim.kube.reflector import SILENT_AFTER, Reflector
 from netclaim.kube.serving import LoopLag, Serving
 from netclaim.kube.settings import CommonSettings, parse
@@ -89,7 +89,10 @@ class Process:
         cluster.on_forget = self._stop_reflector
         self._clusters[kubeconfig] = cluster
         if wait:
-            await self._reach(cluster, identify=identify)
+            self._unreached[cluster] = "not asked yet"
+            if not await reach(cluster, self._unreached, self.stopping, identify=identify):
+                await self._end()
+                raise SystemExit(0)
         return cluster
 
     def add(self, controller: Controller) -> None:
@@ -342,65 +345,6 @@ class Process:
         task = self._group.create_task(_as_coroutine(work), name=name)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-    async def _reach(self, cluster: Cluster, *, identify: bool) -> None:
-        """Ask the server until it answers, and say what is wrong."""
-        backoff = Backoff(0.8, 30.0, 120.0)
-        client = cluster.client
-        self._unreached[cluster] = "not asked yet"
-        while True:
-            try:
-                await self._unless_stopped(_greet(cluster, identify=identify))
-            except ApiError as error:
-                delay = max(backoff.next(), error.retry_after or 0.0)
-                self._unreached[cluster] = str(error)
-                log.warning(
-                    "cannot use the API server %s (%s): %s. %s Trying again in %.1f s",
-                    client.server,
-                    client.source,
-                    error,
-                    _advice(error),
-                    delay,
-                )
-                await self._unless_stopped(asyncio.sleep(delay))
-            else:
-                del self._unreached[cluster]
-                log.info("connected to the API server %s (%s)", client.server, client.source)
-                return
-
-    async def _unless_stopped(self, work: Coroutine[Any, Any, Any]) -> None:
-        task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self.stopping.wait())
-        try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                await self._end()
-                raise SystemExit(0)
-            task.result()
-        finally:
-            for each in (task, stop):
-                each.cancel()
-
-
-async def _greet(cluster: Cluster, *, identify: bool) -> None:
-    if identify:
-        await cluster.identify()
-    else:
-        await cluster.client.request("GET", "/version")
-
-
-def _advice(error: ApiError) -> str:
-    """What to check."""
-    if isinstance(error, Lost):
-        return "Check that it runs, that this address is right, and that nothing blocks the way."
-    if isinstance(error, Unauthorized):
-        return "Check that the token or client certificate is valid there."
-    if isinstance(error, Forbidden):
-        return "Check the account's role: it needs get on the namespace kube-system."
-    if isinstance(error, NotFound):
-        return "Check that this address is an API server's."
-    return "Check the server's own log."
-
 
 async def _as_coroutine(work: Awaitable[None]) -> None:
     await work

@@ -31,8 +31,30 @@ SILENT_AFTER: Final = 210.0
 
 _BATCH: Final = 100
 _LOG_AGAIN: Final = 60.0
-_SHORT_WATCH: Final = 1.0
-_NOT_SERVED_RETRY: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a reflector comes back, in seconds."""
+
+    first: float = 0.8
+    """After the first failure, doubling from there on."""
+
+    longest: float = 30.0
+    healthy: float = 120.0
+    """So long without a failure, and the next one waits `first` again."""
+
+    short_watch: float = 1.0
+    """A watch that ends sooner than this without an event counts as a failure."""
+
+    relist: float = 1.0
+    """At most this long before a list after an expired version, at random."""
+
+    not_served: float = 30.0
+    """Between two looks whether the kind is served now."""
+
+
+STANDARD: Final = Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +110,7 @@ class Reflector:
         selection: Selection,
         *,
         slim: Callable[[Raw], Raw] | None = None,
-        first_backoff: float = 0.8,
+        pace: Pace = STANDARD,
     ) -> None:
         self.client = client
         self.selection = selection
@@ -103,7 +125,8 @@ class Reflector:
         self._slim = slim
         self._version = ""
         self._highest = 0
-        self._backoff = Backoff(first_backoff, 30.0, 120.0)
+        self._pace = pace
+        self._backoff = Backoff(pace.first, pace.longest, pace.healthy)
         self._in_one_piece = False
         self._logged_at = float("-inf")
         self._tickets = itertools.count()
@@ -196,11 +219,11 @@ class Reflector:
             # A version that expired is no fault; only a second one in a row is.
             self._in_one_piece = not self._version
             self._version = ""
-            delay = random.uniform(0.0, 1.0) if self._backoff.failures <= 1 else delay  # noqa: S311
+            delay = random.uniform(0.0, self._pace.relist) if self._backoff.failures <= 1 else delay  # noqa: S311
         elif isinstance(error, NotFound):
             self._version = ""
             self.refused = True
-            delay = jittered(_NOT_SERVED_RETRY, spread=0.5)
+            delay = jittered(self._pace.not_served, spread=0.5)
         elif isinstance(error, Forbidden):
             self.refused = True
         self._report(error, delay)
@@ -281,7 +304,7 @@ class Reflector:
         self._heard()
         lasted = time.monotonic() - started
         self._backoff.healthy_for(lasted)
-        if not events and lasted < _SHORT_WATCH:
+        if not events and lasted < self._pace.short_watch:
             raise ServerError(f"watch of {selection}: ended after {lasted:.1f} s without an event", reason="ShortWatch")
 
     def _take(self, event: WatchEvent) -> None:

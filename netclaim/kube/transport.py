@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -25,7 +26,6 @@ from netclaim.kube.credentials import Credentials
 from netclaim.kube.endpoint import Endpoint
 from netclaim.kube.errors import ApiError, Lost, ServerError, from_status
 
-CONNECT: Final = 5.0
 _EXCERPT: Final = 200
 _KEEPALIVE: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -45,12 +45,22 @@ class Timeout:
     total: float
     read: float | None = None
 
-    def for_aiohttp(self) -> aiohttp.ClientTimeout:
-        return aiohttp.ClientTimeout(total=self.total, sock_connect=CONNECT, sock_read=self.read)
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long is waited for what, in seconds. Everything has an end."""
+
+    connect: float = 5.0
+    unary: Timeout = Timeout(30.0)
+    list_page: Timeout = Timeout(60.0, 20.0)
+    watch_read: float = 70.0
+    """Between two reads of a watch: bookmarks come once a minute."""
+
+    watch_grace: float = 30.0
+    """How much longer than asked for a watch may last."""
 
 
-UNARY: Final = Timeout(30.0)
-LIST_PAGE: Final = Timeout(60.0, 20.0)
+STANDARD: Final = Patience()
 
 
 class _Resolver(AbstractResolver):
@@ -90,8 +100,9 @@ def _socket(info: tuple[Any, ...]) -> socket.socket:
 class Transport:
     """Sends requests to one endpoint. Three pools, so that neither watches nor a burst of writes delay a lease."""
 
-    def __init__(self, endpoint: Endpoint, *, user_agent: str) -> None:
+    def __init__(self, endpoint: Endpoint, *, user_agent: str, patience: Patience = STANDARD) -> None:
         self.endpoint = endpoint
+        self.patience = patience
         self.base = URL(endpoint.server)
         self.host = self.base.authority
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="kube-io")
@@ -124,7 +135,7 @@ class Transport:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         content_type: str = "application/json",
-        timeout: Timeout = UNARY,
+        timeout: Timeout | None = None,
         pool: str = "request",
     ) -> Any:
         """Send one request and return its JSON reply.
@@ -155,11 +166,15 @@ class Transport:
         query: Mapping[str, str] | None = None,
         payload: bytes | None = None,
         content_type: str = "application/json",
-        timeout: Timeout = UNARY,
+        timeout: Timeout | None = None,
         pool: str = "request",
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The reply to a request, once its status and content type are good; its body is still to be read."""
         url = URL(f"{self.endpoint.server}{path}", encoded=True).with_query(dict(query or {}))
+        limits = timeout or self.patience.unary
+        limit = aiohttp.ClientTimeout(
+            total=limits.total, sock_connect=self.patience.connect, sock_read=limits.read
+        )
         await self.credentials.refresh()
         for attempt in (1, 2):
             token = self.credentials.token
@@ -171,7 +186,7 @@ class Transport:
                     url,
                     data=payload,
                     headers=headers,
-                    timeout=timeout.for_aiohttp(),
+                    timeout=limit,
                     ssl=context,
                     server_hostname=self.endpoint.server_name,
                     proxy=self.endpoint.proxy,
@@ -249,6 +264,8 @@ class Transport:
     def _lost(self, error: BaseException, method: str, path: str) -> Lost:
         dropped = not isinstance(error, TimeoutError)
         why = str(error) or type(error).__name__
+        if isinstance(error, aiohttp.ClientConnectorError):
+            why = os.strerror(error.errno) if error.errno else str(error.os_error)
         if isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
             why = f"no answer in time ({why})"
         return Lost(f"{method} {self._shown(path)}: {why}", dropped=dropped)
