@@ -212,7 +212,7 @@ def mark(pool: PoolView, now: datetime) -> JsonPatch:
 
 
 def plan_marked(pool: PoolView, rest: Rest) -> Plan:
-    """A pool whose removal was announced long enough ago: delete it, or take it back when somebody came in."""
+    """A pool whose removal was announced long ago: delete it, or take it back when somebody came in."""
     if rest.allocations or rest.ranges:
         annotations = dict(pool.raw["metadata"].get("annotations") or {})
         annotations.pop(REMOVING, None)

@@ -1,0 +1,171 @@
+"""The IPAM controllers running against a real API server inside the test's process, and claims to try them with."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from netclaim.api import ipam, resources
+from netclaim.api.meta import Raw
+from netclaim.kube.client import Client
+from netclaim.kube.cluster import Cluster, run_reflectors
+from netclaim.kube.errors import NotFound
+from nso.ipam.registration import Controllers, build
+from tests.waiting import until
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the controllers are told; short times, so that a test need not wait."""
+
+    pool_linger: float = 600.0
+    orphan_grace: float = 1.0
+
+
+@asynccontextmanager
+async def running(kubeconfig: str, settings: Settings | None = None) -> AsyncIterator[Controllers]:
+    """The four controllers at work, as one process without leader election would run them."""
+    client = await Client.connect(kubeconfig, user_agent="netclaim-tests-ipam")
+    cluster = Cluster(client)
+    controllers = build(cluster, settings or Settings())
+    reflectors = asyncio.create_task(run_reflectors(cluster))
+    async with asyncio.timeout(20):
+        for reflector in cluster.reflectors:
+            await reflector.synced.wait()
+    tasks = [asyncio.create_task(controller.run()) for controller in controllers.all]
+    try:
+        yield controllers
+    finally:
+        for task in (*tasks, reflectors):
+            task.cancel()
+        await asyncio.gather(*tasks, reflectors, return_exceptions=True)
+        await client.close()
+
+
+def network_scope(name: str = "default", *, namespace: str = "shop", location: str = "us-central-1") -> Raw:
+    """What a cell sends: the network and the location."""
+    return {
+        "network": {"kind": "Network", "namespace": namespace, "name": name},
+        "location": {"kind": "Location", "name": location},
+    }
+
+
+def claim(
+    project: str,
+    name: str,
+    *,
+    class_name: str | None = None,
+    family: str | None = None,
+    scope: Raw | None = None,
+    target: str = "Block",
+    address: str | None = None,
+) -> Raw:
+    """An IPClaim as a client creates it, finalizer included."""
+    spec: Raw = {"target": target, "scope": network_scope() if scope is None else scope}
+    if class_name:
+        spec["className"] = class_name
+    else:
+        spec["ipFamily"] = family or "IPv4"
+    if address:
+        spec["address"] = address
+    spec["ownerRef"] = {"controlPlane": "test", "kind": "Test", "namespace": "shop", "name": name, "uid": f"uid-{name}"}
+    return {
+        "metadata": {"name": name, "namespace": project, "finalizers": [ipam.CLAIM_FINALIZER]},
+        "spec": spec,
+    }
+
+
+async def make(client: Client, *claims: Raw) -> None:
+    """Create claims, many at once."""
+    gate = asyncio.Semaphore(32)
+
+    async def one(raw: Raw) -> None:
+        async with gate:
+            await client.create(resources.IP_CLAIMS, raw)
+
+    async with asyncio.TaskGroup() as group:
+        for raw in claims:
+            group.create_task(one(raw))
+
+
+async def get(client: Client, project: str, name: str) -> Raw:
+    """One claim."""
+    return await client.get(resources.IP_CLAIMS, project, name)
+
+
+async def bound(client: Client, project: str, name: str, *, timeout: float = 15.0) -> Raw:
+    """The status of a claim once it is bound."""
+
+    async def look() -> Raw | None:
+        raw = await get(client, project, name)
+        status = raw.get("status") or {}
+        if status.get("phase") == ipam.PHASE_BOUND:
+            return status
+        raise AssertionError(f"{name}: {status}")
+
+    return await until(look, timeout=timeout, what=f"IPClaim {name} bound")
+
+
+async def all_bound(client: Client, project: str, count: int, *, timeout: float = 60.0) -> dict[str, str]:
+    """CIDRs by name once `count` claims of the project are bound."""
+
+    async def look() -> dict[str, str] | None:
+        found = await cidrs(client, project)
+        if len(found) != count:
+            raise AssertionError(f"{len(found)} of {count} bound")
+        return found
+
+    return await until(look, timeout=timeout, what=f"{count} claims bound", interval=0.25)
+
+
+async def cidrs(client: Client, project: str) -> dict[str, str]:
+    """CIDRs of the bound claims by name."""
+    listed = await client.list(resources.IP_CLAIMS, project)
+    return {
+        raw["metadata"]["name"]: raw["status"]["cidr"] for raw in listed if (raw.get("status") or {}).get("cidr")
+    }
+
+
+async def refused(client: Client, project: str, name: str, reason: str, *, timeout: float = 10.0) -> str:
+    """The message of a claim once it is refused for `reason`."""
+
+    async def look() -> str | None:
+        status = (await get(client, project, name)).get("status") or {}
+        for condition in status.get("conditions") or ():
+            if condition["type"] == ipam.BOUND and condition.get("reason") == reason:
+                return str(condition["message"])
+        raise AssertionError(f"{name}: {status}")
+
+    return await until(look, timeout=timeout, what=f"IPClaim {name} refused for {reason}")
+
+
+async def release(client: Client, project: str, names: Iterable[str] | None = None, *, timeout: float = 60.0) -> None:
+    """Delete claims (all of the project by default) and wait until they are gone."""
+    chosen = set(names) if names is not None else {
+        raw["metadata"]["name"] for raw in await client.list(resources.IP_CLAIMS, project)
+    }
+    gate = asyncio.Semaphore(32)
+
+    async def one(name: str) -> None:
+        async with gate:
+            with contextlib.suppress(NotFound):
+                await client.delete(resources.IP_CLAIMS, project, name)
+
+    async with asyncio.TaskGroup() as group:
+        for name in chosen:
+            group.create_task(one(name))
+
+    async def gone() -> bool:
+        left = {raw["metadata"]["name"] for raw in await client.list(resources.IP_CLAIMS, project)} & chosen
+        if left:
+            raise AssertionError(f"{len(left)} left: {sorted(left)[:3]}")
+        return True
+
+    await until(gone, timeout=timeout, what="claims gone", interval=0.25)
+
+
+async def allocations(client: Client, project: str, purpose: str | None = None) -> list[Raw]:
+    """IPAllocations of the project."""
+    listed = await client.list(resources.IP_ALLOCATIONS, project)
+    return [raw for raw in listed if purpose in {None, raw["spec"]["purpose"]}]
