@@ -169,6 +169,7 @@ class Routes:
         self._followed: dict[int, Reflector] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._told: dict[int, tuple[Ignored, ...]] = {}
+        self._verify: set[int] = set()
         self.controller = Controller("routes", self._reconcile, workers=4, backoff_max=BACKOFF_MAX)
         self.controller.watch(routers, lambda _: [_NODES])
         presence.follow(self._on_vpc)
@@ -192,6 +193,7 @@ class Routes:
         """Compare every table with what it should hold, every few minutes."""
         while True:
             await asyncio.sleep(HEAL_EVERY)
+            self._verify.update(self._followed)
             self.controller.enqueue(_NODES)
 
     def _on_vpc(self, vpc: Vpc, here: bool) -> None:  # noqa: FBT001 - the follower's signature
@@ -240,7 +242,8 @@ class Routes:
             plan = plan_remotes(
                 list(reflector.store.all()), nodes, own=self._own, block=self._block, local=await self._local(vpc)
             )
-            change = await self._datapath.set_remotes(here, plan.remotes)
+            change = await self._datapath.set_remotes(here, plan.remotes, verify=vpc in self._verify)
+            self._verify.discard(vpc)
         self._count(change)
         self._tell(vpc, plan)
         return None
