@@ -27,6 +27,7 @@ DEFAULT_NETWORK_CONFLICT: Final = "DefaultNetworkConflict"
 ANNOTATION_UNREADABLE: Final = "AnnotationUnreadable"
 HOST_NETWORK: Final = "HostNetwork"
 LOOKUP_FAILED: Final = "LookupFailed"
+REVIEW_FAILED: Final = "ReviewFailed"
 
 MESSAGES: Final[dict[str, str]] = {
     NOT_OWNED_BY_INSTANCE: (
@@ -79,10 +80,18 @@ MESSAGES: Final[dict[str, str]] = {
         "remove hostNetwork, or the label {label}"
     ),
     LOOKUP_FAILED: "the API server could not be asked about {subject}: {why}; try again later",
+    REVIEW_FAILED: "it could not be decided on ({why}): try again later, and look into the webhook's log",
 }
 
 WAITING_HELPS: Final = frozenset(
-    {INTERFACE_NOT_BOUND, INTERFACE_NOT_PREPARED, ATTACHMENT_NOT_FOUND, NETWORK_ATTACHMENT_NOT_FOUND, LOOKUP_FAILED}
+    {
+        INTERFACE_NOT_BOUND,
+        INTERFACE_NOT_PREPARED,
+        ATTACHMENT_NOT_FOUND,
+        NETWORK_ATTACHMENT_NOT_FOUND,
+        LOOKUP_FAILED,
+        REVIEW_FAILED,
+    }
 )
 """Reasons that go away by themselves: answered with 503."""
 
