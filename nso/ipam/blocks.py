@@ -86,11 +86,3 @@ class Block:
 
 
 _ADDRESS: Final = {IPV4: ipaddress.IPv4Address, IPV6: ipaddress.IPv6Address}
-
-
-def first_usable(block: Block) -> str:
-    """The gateway of a range: the first address behind the all-zero one, or the only one of a single address.
-
-    Source of the rule: the first block of a subnet is reserved and its address 1 is the gateway.
-    """
-    return block.address_text(1 if block.length < block.bits else 0)

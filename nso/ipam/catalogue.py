@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from netclaim.api.meta import Key
 from nso.ipam.blocks import Block
@@ -64,3 +64,23 @@ class Catalogue(Protocol):
 
     def consents(self, pool: PoolView, namespace: str) -> bool:
         """Whether a project may carve from a pool of another namespace (`sharedWith`)."""
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a Kubernetes label selector selects an object with these labels; an empty one selects everything."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    for requirement in selector.get("matchExpressions") or ():
+        key, values = requirement["key"], requirement.get("values") or ()
+        match requirement["operator"]:
+            case "In":
+                holds = labels.get(key) in values
+            case "NotIn":
+                holds = labels.get(key) not in values
+            case "Exists":
+                holds = key in labels
+            case _:
+                holds = key not in labels
+        if not holds:
+            return False
+    return True

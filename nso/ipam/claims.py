@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from netclaim.addresses import gateway
 from netclaim.api import ipam, managers, resources
 from netclaim.api.conditions import condition, make, timestamp
 from netclaim.api.meta import Key, Raw
 from netclaim.kube.writes import AddFinalizer, ApplyStatus, DropFinalizer, Emit, Owned
 from nso.ipam import classes, reasons
-from nso.ipam.blocks import Block, first_usable
+from nso.ipam.blocks import Block
 from nso.ipam.cascade import Held, Offer, PoolOrder, hold, locate
 from nso.ipam.catalogue import Catalogue
 from nso.ipam.index import Purpose
@@ -64,7 +65,7 @@ def bound(claim: ClaimView, block: Block, pool: Key, allocation: Key, now: datet
         "conditions": [make(claim.raw, ipam.BOUND, "True", ipam.REASON_BOUND, f"holds {block}", now)],
     }
     if claim.is_range:
-        status["gateway"] = first_usable(block)
+        status["gateway"] = gateway(str(block))
     return _apply(claim, status)
 
 

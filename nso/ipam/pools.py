@@ -206,7 +206,7 @@ def is_bare(pool: PoolView, catalogue: Catalogue) -> bool:
 
 
 def mark(pool: PoolView, now: datetime) -> JsonPatch:
-    """Announce the removal of an idle pool: nothing new comes in from here on. Fails when somebody held it meanwhile."""
+    """Announce the removal of an idle pool: nothing new comes in from here on. A Conflict when somebody held it."""
     annotations = {**(pool.raw["metadata"].get("annotations") or {}), REMOVING: timestamp(now)}
     return _annotate(pool, annotations)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from netclaim.api import ipam, resources
 from netclaim.api.meta import Key, Raw
@@ -12,7 +12,7 @@ from netclaim.kube.cluster import Cluster
 from netclaim.kube.reflector import Reflector
 from netclaim.kube.store import Change
 from nso.ipam.blocks import Block
-from nso.ipam.catalogue import Room, Standing
+from nso.ipam.catalogue import Room, Standing, selects
 from nso.ipam.index import Shape
 from nso.ipam.ledger import Ledger
 from nso.ipam.pools import Fill
@@ -174,23 +174,3 @@ class Project:
         """How full the pool is, as its status shows it."""
         index = self.ledger.index(pool.key, shape)
         return Fill(index.fullest, index.used_spaces)
-
-
-def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a Kubernetes label selector selects an object with these labels; an empty one selects everything."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    for requirement in selector.get("matchExpressions") or ():
-        key, values = requirement["key"], requirement.get("values") or ()
-        match requirement["operator"]:
-            case "In":
-                holds = labels.get(key) in values
-            case "NotIn":
-                holds = labels.get(key) not in values
-            case "Exists":
-                holds = key in labels
-            case _:
-                holds = key not in labels
-        if not holds:
-            return False
-    return True

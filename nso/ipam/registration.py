@@ -25,11 +25,13 @@ CLAIM_WORKERS = 16
 class IpamSettings(Protocol):
     """What IPAM is told by the program's settings, both in seconds."""
 
-    pool_linger: float
-    """How long an empty pool of a cascade stays."""
+    @property
+    def pool_linger(self) -> float:
+        """How long an empty pool of a cascade stays."""
 
-    orphan_grace: float
-    """How far apart the two sightings of an allocation without a holder are."""
+    @property
+    def orphan_grace(self) -> float:
+        """How far apart the two sightings of an allocation without a holder are."""
 
 
 @dataclass(frozen=True, slots=True)
