@@ -49,6 +49,11 @@ async def host_side(
     for device in (found, *pair):
         held |= await observer.on_device(device)
     differences += _missing(wanted, held)
+    for device in pair:
+        exposed = {each.destination for each in await observer.local_routes(device)}
+        for gateway in plan.gateways(attachment):
+            if plan.hidden_local(vpc, gateway).destination in exposed:
+                differences.append(Difference(f"gateway {gateway}", "local in its VPC alone", "local on the node"))
     differences += await _elements(config, attachment, firewall)
     return differences
 

@@ -18,6 +18,7 @@ from node_agent.datapath.objects import (
     AddElements,
     Create,
     Ensure,
+    EnsureHidden,
     FlushTable,
     Link,
     LoadFirewall,
@@ -118,6 +119,8 @@ class Executor:
                 await self._create(step, link)
             case FlushTable(table):
                 await self._flush_table(step, table)
+            case EnsureHidden():
+                await self._hide_address(step)
             case SetTunnelSource(source):
                 try:
                     await set_tunnel_source(source.address)
@@ -131,6 +134,25 @@ class Executor:
             case RemoveElements(elements):
                 if elements:
                     await self._walls.remove(elements)
+
+    async def _hide_address(self, step: EnsureHidden, deadline: float = 2.0) -> None:
+        """Both in one datagram: IPv4 is local for no time at all; the route of IPv6 comes a moment after its address."""
+        if await self.index(step.address.dev) is None:
+            raise LinkMissingError(step.address.dev, step)
+        add, hide = messages.add_address(step.address, self._index), messages.remove(step.local, self._index)
+        added, hidden = await self.netlink.exchange([add, hide])
+        is_new = not isinstance(added, Refusal)
+        if isinstance(added, Refusal) and added.code != errno.EEXIST:
+            raise KernelRefusedError(step, added.code, added.said)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + deadline
+        while isinstance(hidden, Refusal):
+            if hidden.code not in messages.GONE or (is_new and loop.time() > end):
+                raise KernelRefusedError(step, hidden.code, hidden.said)
+            if not is_new:
+                return
+            await asyncio.sleep(0.0005)
+            (hidden,) = await self.netlink.exchange([hide])
 
     @property
     def _walls(self) -> Firewall:

@@ -57,6 +57,7 @@ ADDRESS_TENTATIVE_OR_FAILED = 0x40 | 0x08
 SEG6, SEG6_LOCAL = 5, 7
 RED = "encap.red"
 WIDE_TABLE = 252
+LOCAL_TABLE = 255
 ADDR_GEN_NONE = 1
 IPV6_DEFAULT_METRIC = 1024
 
@@ -116,6 +117,11 @@ def ensure(wanted: Object, index: Mapping[str, int]) -> Message:
             return Message("neighbour", NEW_NEIGHBOUR, REQUEST | ACK | CREATE | REPLACE, *_proxy(wanted, index))
         case DeviceAddress():
             return Message("address", NEW_ADDRESS, REQUEST | ACK | CREATE | REPLACE, *_address(wanted, index))
+
+
+def add_address(wanted: DeviceAddress, index: Mapping[str, int]) -> Message:
+    """The message that adds an address, refused with EEXIST when it is there."""
+    return Message("address", NEW_ADDRESS, REQUEST | ACK | CREATE | EXCLUSIVE, *_address(wanted, index))
 
 
 def remove(unwanted: Object, index: Mapping[str, int]) -> Message:
@@ -332,11 +338,11 @@ def dump_rules(family: int) -> Message:
     return Message("rule", GET_RULE, REQUEST | ROOT_DUMP, {"family": _FAMILY_NUMBER[family]})
 
 
-def dump_routes(family: int, *, table: int | None = None, oif: int | None = None) -> Message:
-    """Our routes of a family, filtered by the kernel."""
+def dump_routes(family: int, *, table: int | None = None, oif: int | None = None, ours: bool = True) -> Message:
+    """Routes of a family, filtered by the kernel; ``ours``: only those of our making."""
     attributes: list[tuple[str, Any]] = [("RTA_TABLE", table)] if table is not None else []
     attributes += [("RTA_OIF", oif)] if oif is not None else []
-    fields = {"family": _FAMILY_NUMBER[family], "proto": PROTOCOL}
+    fields = {"family": _FAMILY_NUMBER[family], "proto": PROTOCOL if ours else 0}
     return Message("route", GET_ROUTE, REQUEST | ROOT_DUMP, fields, tuple(attributes))
 
 

@@ -33,6 +33,9 @@ NEXTHOPS4 = IPv4Network("198.18.0.0/16")
 NEXTHOPS6 = IPv6Network("fdff::/112")
 """Where the next hops of End.DX4 and End.DX6 come from: one of each for a VPC, by its index, seen by nobody else."""
 
+MARK = 0x6E000000
+"""What every packet mark of ours begins with."""
+
 GATEWAY_MAC = "02:00:00:00:00:01"
 """MAC of every host end: the guest's gateway, the same on every node, so that a moved guest needs no new neighbour."""
 
@@ -114,9 +117,10 @@ class Vpc:
     def mark(self) -> int:
         """Packet mark of the VPC's guests (without VRF).
 
-        Bits 14 and 15 belong to kube-proxy and the kubelet (masquerade, drop): the index steps around them.
+        The first byte keeps it apart from the small numbers that others mark with. Bits 14 and 15 belong to kube-proxy
+        and the kubelet (masquerade, drop): the index steps around them.
         """
-        return (self.index & 0x3FFF) | (self.index >> 14) << 16
+        return MARK | (self.index & 0x3FFF) | (self.index >> 14) << 16
 
     @property
     def vrf(self) -> str:

@@ -225,6 +225,17 @@ class Ensure:
 
 
 @dataclass(frozen=True, slots=True)
+class EnsureHidden:
+    """Have an address on a device, but not the route in the table ``local`` that the kernel adds for it."""
+
+    address: DeviceAddress
+    local: Route
+
+    def __str__(self) -> str:
+        return f"ensure {self.address}, hidden from the table local"
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Not have this object; one that is gone already is success."""
 
@@ -328,6 +339,7 @@ class RemoveElements:
 Step = (
     Create
     | Ensure
+    | EnsureHidden
     | Remove
     | SetLink
     | RemoveLink

@@ -49,6 +49,15 @@ class Observer:
                 found.update(await self._dump(query, lambda got: messages.neighbour(got, name)))
         return frozenset(found)
 
+    async def local_routes(self, device: Device) -> frozenset[Route]:
+        """What the table ``local`` holds for a device, whoever put it there."""
+        names = {device.index: device.name}
+        found: set[Route] = set()
+        for family in FAMILIES:
+            query = messages.dump_routes(family, table=messages.LOCAL_TABLE, oif=device.index, ours=False)
+            found.update(await self._dump(query, lambda message: messages.route(message, names)))
+        return frozenset(found)
+
     async def gateway_to(self, address: IPv6Address) -> IPv6Address | None:
         """The next hop of the kernel's own route to an address; None when it is on link (or has no route yet)."""
         (answer,) = await self._netlink.exchange([messages.get_route(address)])

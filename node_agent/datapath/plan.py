@@ -41,6 +41,7 @@ from node_agent.datapath.objects import (
     Element,
     Encapsulate,
     Ensure,
+    EnsureHidden,
     Family,
     FlushTable,
     Link,
@@ -302,8 +303,9 @@ def gateway_up(config: NodeConfig, vpc: Vpc, gateway: Address) -> tuple[Step, ..
     """A tenant picks the gateway's address: it must not stay in the table ``local``, or the node would lose its own."""
     if config.routing is Routing.VRF:
         return ()
-    address, local = gateway_objects(config, vpc, gateway)
-    return (Ensure(address), Remove(_node_local(vpc, gateway)), Ensure(local))
+    address = DeviceAddress(vpc.inner, _host(gateway))
+    (local,) = [each for each in gateway_objects(config, vpc, gateway) if isinstance(each, Route)]
+    return (EnsureHidden(address, hidden_local(vpc, gateway)), Ensure(local))
 
 
 def gateway_down(config: NodeConfig, vpc: Vpc, gateway: Address) -> tuple[Step, ...]:
@@ -534,7 +536,8 @@ def _host(address: Address) -> Interface:
     return IPv4Interface(address) if isinstance(address, IPv4Address) else IPv6Interface(address)
 
 
-def _node_local(vpc: Vpc, gateway: Address) -> Route:
+def hidden_local(vpc: Vpc, gateway: Address) -> Route:
+    """The route that the kernel adds for a gateway on the pair, and that must not stay."""
     return Route(table=LOCAL_TABLE, destination=_host(gateway).network, kind=RouteKind.LOCAL, dev=vpc.inner, ours=False)
 
 
