@@ -14,7 +14,6 @@ from node_agent.datapath.features import choose_routing, kernel_features
 from node_agent.datapath.model import NodeConfig
 from node_agent.settings import Settings
 
-_CAPABILITIES: Final = {12: "CAP_NET_ADMIN", 13: "CAP_NET_RAW", 21: "CAP_SYS_ADMIN"}
 _ADDRESSES: Final = Path("/proc/net/if_inet6")
 _GLOBAL_SCOPE: Final = "00"
 _TENTATIVE: Final = 0x40
@@ -30,7 +29,8 @@ class StartupError(Exception):
 
 async def find_node(settings: Settings) -> NodeConfig:
     """This node, found out from flags and kernel. Raises StartupError with everything that is missing."""
-    problems = [*_missing_capabilities(), *_state_problems(settings.state_dir)]
+    features = await kernel_features()
+    problems = [*features.missing, *_state_problems(settings.state_dir)]
     underlay = settings.next_hop or underlay_address(settings.underlay_interface, settings.locator_block)
     if underlay is None:
         problems.append(
@@ -39,9 +39,6 @@ async def find_node(settings: Settings) -> NodeConfig:
         )
     if problems or underlay is None:
         raise StartupError(problems)
-    features = await kernel_features()
-    if features.missing:
-        raise StartupError(list(features.missing))
     try:
         routing = choose_routing(settings.routing, features)
         return NodeConfig(
@@ -75,16 +72,6 @@ def state_lock(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise StartupError([f"another node agent uses --state-dir {folder}: stop it first"]) from error
         yield
-
-
-def _missing_capabilities() -> list[str]:
-    status = Path("/proc/self/status").read_text()
-    effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
-    return [
-        f"the capability {name} is missing: run the agent as root, or with {name} in its securityContext"
-        for bit, name in _CAPABILITIES.items()
-        if not effective >> bit & 1
-    ]
 
 
 def _state_problems(folder: Path) -> list[str]:

@@ -1,0 +1,206 @@
+"""ADD and DEL through the executed binary, against a real kernel and a real API server (R35, R37)."""
+
+import asyncio
+
+import pytest
+
+from netclaim.api import managers, resources
+from tests.net.agent.world import World, run
+from tests.waiting import until
+
+
+async def test_add_makes_a_guest_that_is_reached_at_once_and_tells_where_it_is(world: World) -> None:
+    """R31, R35: facts and the advertisement follow an ADD; the first packet passes, both families, full size."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    await world.attach("web-1-eth0", 36, 72, 3)
+    first, second = await world.guest("web-0-eth0"), await world.guest("web-1-eth0")
+    result = (await node.cni("ADD", first)).json
+    await node.cni("ADD", second)
+    assert result["cniVersion"] == "1.0.0"
+    assert [interface["name"] for interface in result["interfaces"]] == ["G00000000A013H", "eth0"]
+    assert [ip["address"] for ip in result["ips"]] == ["fd20:0:1:2::1/96", "10.128.0.2/32"]
+    assert await first.pings("10.128.0.3")
+    assert await second.pings("fd20:0:1:2::1")
+    assert await first.pings("10.128.0.3", size=1460 - 28)
+    assert await first.pings("fd20:0:1:3::1", size=1460 - 48)
+    assert await world.facts("web-0-eth0") == {
+        "node": node.name,
+        "podName": first.pod,
+        "podUID": f"uid-of-{first.pod}",
+        "containerID": first.container,
+        "hostInterface": "G00000000A013H",
+        "guestInterface": "eth0",
+        "vrfInterface": "G00000000AV",
+        "podSubnet": "fd20:0:1:2::/96",
+        "podSubnets": ["fd20:0:1:2::/96", "10.128.0.2/32"],
+    }
+    advertisement = await world.advertised("web-0-eth0")
+    assert advertisement["spec"]["containerID"] == first.container
+    assert advertisement["spec"]["prefixes"] == ["fd20:0:1:2::/96", "10.128.0.2/32"]
+    assert advertisement["metadata"]["ownerReferences"][0]["kind"] == "BGPRouter"
+
+
+async def test_del_leaves_nothing_behind_in_kernel_and_api(world: World) -> None:
+    """T04, T10: after the last DEL no link, rule, route, neighbour or element is left, no fact, no advertisement."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    await node.cni("ADD", guest)
+    await world.advertised("web-0-eth0")
+    assert await node.traces()
+    assert (await node.cni("DEL", guest)).out == ""
+    assert await node.traces() == []
+    assert "eth0" not in (await guest.run("ip", "-o", "link")).out
+    await world.withdrawn("web-0-eth0")
+    await node.cni("DEL", guest)
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "1.0.0", "1.1.0"])
+async def test_results_come_in_the_version_that_was_asked_for(world: World, version: str) -> None:
+    """T10: CNI 0.4.0, 1.0.0 and 1.1.0."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    result = (await node.cni("ADD", guest, cniVersion=version)).json
+    assert result["cniVersion"] == version
+    assert [ip.get("version") for ip in result["ips"]] == (["6", "4"] if version == "0.4.0" else [None, None])
+    await node.cni("DEL", guest, cniVersion=version)
+
+
+async def test_a_repeated_add_of_one_container_finds_its_own_work(world: World) -> None:
+    """T10, containerd#10507: ADD again and again leaves one set of devices, and the guest keeps working."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    await world.attach("web-1-eth0", 36, 72, 3)
+    guest, peer = await world.guest("web-0-eth0"), await world.guest("web-1-eth0")
+    await node.cni("ADD", peer)
+    first = (await node.cni("ADD", guest)).json
+    links = await node.ip("-o", "link")
+    version = (await world.cell.get(resources.ATTACHMENTS, world.shop, "web-0-eth0"))["metadata"]["resourceVersion"]
+    assert (await node.cni("ADD", guest)).json == first
+    assert await node.ip("-o", "link") == links
+    raw = await world.cell.get(resources.ATTACHMENTS, world.shop, "web-0-eth0")
+    assert raw["metadata"]["resourceVersion"] == version
+    assert await guest.pings("10.128.0.3")
+
+
+async def test_del_of_what_nobody_knows_succeeds(world: World) -> None:
+    """T10: unknown container, no namespace, the node's own namespace, fields that cannot be parsed."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    own = f"/run/netns/{node.namespace}"
+    for change in ({"CNI_NETNS": ""}, {"CNI_NETNS": "/run/netns/absent"}, {"CNI_NETNS": own}, {"CNI_ARGS": "x"}):
+        await node.cni("DEL", guest, env=change)
+    await node.cni("DEL", guest, attachment=7, vpc=None, prevResult="none")
+
+
+async def test_a_second_container_is_refused_while_the_first_holds_the_attachment(world: World) -> None:
+    """node-agent.md, ADD: another container recorded on it; code 11, since waiting helps."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    first, second = await world.guest("web-0-eth0"), await world.guest("web-0-eth0")
+    await node.cni("ADD", first)
+    refused = await node.cni("ADD", second, check=False)
+    assert (refused.code, refused.json["code"]) == (1, 11)
+    assert first.container in refused.json["msg"]
+    assert (await world.facts("web-0-eth0"))["containerID"] == first.container
+    await node.cni("DEL", second)
+    assert "eth0" in (await first.run("ip", "-o", "link")).out
+    await node.cni("DEL", first)
+    await node.cni("ADD", second)
+    assert (await world.facts("web-0-eth0"))["containerID"] == second.container
+    assert (await until(lambda: world.advertised("web-0-eth0")))["spec"]["containerID"] in (
+        first.container,
+        second.container,
+    )
+
+    async def second_is_advertised() -> bool:
+        return (await world.advertised("web-0-eth0"))["spec"]["containerID"] == second.container
+
+    await until(second_is_advertised, what="the successor's advertisement")
+    assert (await world.facts("web-0-eth0"))["containerID"] == second.container
+
+
+async def test_another_tenants_attachment_is_refused(world: World) -> None:
+    """node-agent.md, Isolation 8: a hand-written NAD with another tenant's attachment or identity."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    thief = {"CNI_ARGS": "K8S_POD_NAMESPACE=other;K8S_POD_NAME=thief;K8S_POD_UID=x"}
+    for change, code, text in (
+        ({"env": thief}, 100, "other/thief"),
+        ({"vpcAttachment": "1D"}, 101, "attachment 13"),
+        ({"vpc": "z"}, 101, "is VPC A"),
+        ({"env": {"CNI_ARGS": ""}}, 4, "K8S_POD_NAMESPACE"),
+        ({"attachment": {"namespace": world.shop, "name": "absent"}}, 11, "does not exist"),
+        ({"attachment": {}}, 7, "does not point"),
+    ):
+        refused = await node.cni("ADD", guest, check=False, **change)
+        assert (refused.code, refused.json["code"]) == (1, code), refused.out
+        assert text in refused.json["msg"]
+    assert await node.traces() == []
+    assert await world.facts("web-0-eth0") == {}
+
+
+async def test_an_attachment_that_is_going_is_refused(world: World) -> None:
+    """vpc.md, Release against ADD: one object decides which of the two came first."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    held = {"metadata": {"namespace": world.shop, "name": "web-0-eth0", "finalizers": ["cloud.datumapis.com/in-use"]}}
+    await world.cell.apply(resources.ATTACHMENTS, held, manager=managers.VPC_CONTROLLER)
+    await world.cell.delete(resources.ATTACHMENTS, world.shop, "web-0-eth0")
+    refused = await node.cni("ADD", await world.guest("web-0-eth0"), check=False)
+    assert (refused.json["code"], "being deleted" in refused.json["msg"]) == (11, True)
+    assert await node.traces() == []
+    path = [{"op": "remove", "path": "/metadata/finalizers"}]
+    await world.cell.json_patch(resources.ATTACHMENTS, world.shop, "web-0-eth0", path)
+
+
+async def test_version_needs_neither_configuration_nor_agent(world: World) -> None:
+    """galactic@056379ef, galactic@f0554ea1: VERSION with an empty or closed stdin."""
+    outcome = await run(str(world.binary), env={"CNI_COMMAND": "VERSION"})
+    assert outcome.json["supportedVersions"] == ["0.4.0", "1.0.0", "1.1.0"]
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-c", f"exec {world.binary} <&-", env={"CNI_COMMAND": "VERSION"}, stdout=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(5):
+        assert b"supportedVersions" in (await process.communicate())[0]
+
+
+async def test_without_an_agent_add_fails_within_a_second_and_del_is_kept_and_replayed(world: World) -> None:
+    """T12: agent down: code 11 (STATUS 50) within 1 s; DEL succeeds, is kept, and is done when the agent is back."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    await node.cni("ADD", guest)
+    assert await node.stop() == 0
+    loop = asyncio.get_running_loop()
+    for verb, code in (("ADD", 11), ("CHECK", 11), ("STATUS", 50)):
+        started = loop.time()
+        refused = await node.cni(verb, guest, check=False, cniVersion="1.1.0")
+        assert (refused.code, refused.json["code"]) == (1, code)
+        assert loop.time() - started < 1
+    await node.cni("DEL", guest)
+    assert len(list(node.spool.glob("*.json"))) == 1
+    assert "G00000000A013H" in await node.ip("-o", "link")
+    await node.start()
+    assert await node.traces() == []
+    assert list(node.spool.iterdir()) == []
+    await world.withdrawn("web-0-eth0")
+
+
+async def test_status_and_check_answer_for_what_is_there(world: World) -> None:
+    """T10: STATUS without any ADD; CHECK names the first difference."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    await node.cni("STATUS", guest, cniVersion="1.1.0")
+    unknown = await node.cni("CHECK", guest, check=False)
+    assert unknown.json["code"] == 3
+    await node.cni("ADD", guest)
+    await node.cni("CHECK", guest)
+    await guest.run("ip", "link", "set", "eth0", "mtu", "1300")
+    differs = await node.cni("CHECK", guest, check=False)
+    assert (differs.json["code"], "1300" in differs.json["msg"]) == (103, True)

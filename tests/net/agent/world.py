@@ -1,0 +1,420 @@
+"""Nodes in network namespaces of their own, each with a real agent process, against a real API server.
+
+A node reaches the API server through a listening socket that lives in its namespace and is served by the test: no link,
+route or rule of the machine's own namespace is touched, and the API server can be taken away for a while.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from netclaim import identity
+from netclaim.api import managers, resources
+from netclaim.kube.client import Client
+from netclaim.kube.errors import ApiError, NotFound
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[3]
+T = TypeVar("T")
+CLONE_NEWNET = 0x40000000
+
+
+async def run(*argv: str, check: bool = True, env: dict[str, str] | None = None, stdin: str = "") -> "Outcome":
+    """Run a command to its end without stopping the event loop (which serves the API server to the nodes)."""
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=None if env is None else {**os.environ, **env},
+    )
+    async with asyncio.timeout(60):
+        out, err = await process.communicate(stdin.encode())
+    outcome = Outcome(process.returncode or 0, out.decode(), err.decode())
+    if check and outcome.code:
+        raise AssertionError(f"{' '.join(argv)}: {outcome.err or outcome.out}")
+    return outcome
+
+
+@dataclass
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out) if self.out.strip() else None
+
+
+def inside(namespace: str, work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread that has entered a named network namespace, and only that thread."""
+    outcome: list[T] = []
+
+    def enter() -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        with Path(f"/run/netns/{namespace}").open() as file:
+            if libc.setns(file.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
+        outcome.append(work())
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    return outcome[0]
+
+
+class Door:
+    """A node's way to the API server: the server's own address, listened on inside the node's namespace."""
+
+    def __init__(self, namespace: str, server: str) -> None:
+        self._namespace = namespace
+        url = urlsplit(server)
+        self._host, self._port = url.hostname or "127.0.0.1", url.port or 443
+        self._server: asyncio.Server | None = None
+        self._pipes: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        def listen() -> socket.socket:
+            listener = socket.socket()
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self._host, self._port))
+            return listener
+
+        self._server = await asyncio.start_server(self._serve, sock=inside(self._namespace, listen))
+
+    async def shut(self) -> None:
+        """Refuse every connection and break those that are open."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for pipe in list(self._pipes):
+            pipe.cancel()
+        if self._pipes:
+            await asyncio.wait(self._pipes)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._pipes.add(task)
+        try:
+            up_reader, up_writer = await asyncio.open_connection(self._host, self._port)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(_pump(reader, up_writer))
+                    both.create_task(_pump(up_reader, writer))
+            finally:
+                up_writer.close()
+        except (OSError, asyncio.CancelledError, ExceptionGroup):
+            pass
+        finally:
+            self._pipes.discard(task)
+            writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while piece := await reader.read(65536):
+        writer.write(piece)
+        await writer.drain()
+    writer.write_eof()
+
+
+@dataclass
+class Guest:
+    """A Pod's network namespace and the container id of its sandbox."""
+
+    namespace: str
+    container: str
+    pod: str
+    attachment: str
+    kube_namespace: str
+
+    @property
+    def netns(self) -> str:
+        return f"/run/netns/{self.namespace}"
+
+    async def run(self, *argv: str, check: bool = True) -> Outcome:
+        return await run("ip", "netns", "exec", self.namespace, *argv, check=check)
+
+    async def pings(self, address: str, size: int = 56) -> bool:
+        """Whether the very first packet to ``address`` is answered."""
+        outcome = await self.run("ping", "-n", "-c1", "-W2", "-M", "do", "-s", str(size), address, check=False)
+        return outcome.code == 0
+
+
+@dataclass
+class Node:
+    """A node: its namespace, and the agent that runs there."""
+
+    name: str
+    namespace: str
+    locator: str
+    underlay: str
+    folder: Path
+    door: Door
+    world: "World"
+    process: asyncio.subprocess.Process | None = None
+    flags: tuple[str, ...] = ()
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "agent.sock"
+
+    @property
+    def spool(self) -> Path:
+        return self.folder / "state" / "pending"
+
+    @property
+    def log(self) -> str:
+        path = self.folder / "agent.log"
+        return path.read_text() if path.exists() else ""
+
+    async def ip(self, *arguments: str) -> str:
+        return (await run("ip", "-n", self.namespace, *arguments)).out
+
+    async def start(self) -> None:
+        """Start the agent and wait until it listens."""
+        with (self.folder / "agent.log").open("a") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                "ip", "netns", "exec", self.namespace, sys.executable, "-m", "node_agent",
+                "--node-name", self.name, "--srv6-locator", self.locator, "--underlay-interface", "up0",
+                "--kubeconfig", str(self.world.kubeconfig), "--state-dir", str(self.folder / "state"),
+                "--socket", str(self.socket), "--system-namespace", self.world.system,
+                *self.flags,
+                stdout=log, stderr=log, cwd=ROOT,
+            )  # fmt: skip
+        process = self.process
+
+        def listens() -> bool:
+            if process.returncode is not None:
+                raise RuntimeError(f"the agent ended with {process.returncode}:\n{self.log[-3000:]}")
+            return self.socket.exists()
+
+        await until(listens, timeout=20, what=f"the agent of {self.name} listens")
+
+    async def stop(self, number: int = signal.SIGTERM) -> int:
+        """End the agent; its exit code."""
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+        async with asyncio.timeout(30):
+            code = await process.wait()
+        if number == signal.SIGKILL:
+            assert self.socket.exists()
+            self.socket.unlink()
+        return code
+
+    async def cni(self, verb: str, guest: Guest, *, check: bool = True, **changes: Any) -> Outcome:
+        """Execute netclaim-cni as a runtime does. ``changes``: configuration keys, or env= for CNI variables."""
+        env = {
+            "CNI_COMMAND": verb,
+            "CNI_CONTAINERID": guest.container,
+            "CNI_NETNS": guest.netns,
+            "CNI_IFNAME": "eth0",
+            "CNI_PATH": "/opt/cni/bin",
+            "CNI_ARGS": f"IgnoreUnknown=1;K8S_POD_NAMESPACE={guest.kube_namespace};K8S_POD_NAME={guest.pod}"
+            f";K8S_POD_UID=uid-of-{guest.pod}",
+            "NETCLAIM_CNI_SOCKET": str(self.socket),
+            "NETCLAIM_CNI_SPOOL": str(self.spool),
+            **changes.pop("env", {}),
+        }
+        config = {**self.world.configuration(guest.attachment), **changes}
+        argv = ("ip", "netns", "exec", self.namespace, str(self.world.binary))
+        outcome = await run(*argv, env=env, stdin=json.dumps(config), check=False)
+        if check and outcome.code:
+            raise AssertionError(f"{verb}: {outcome.out or outcome.err}\n{self.log[-3000:]}")
+        return outcome
+
+    async def traces(self) -> list[str]:
+        """Every link, rule, route, neighbour and firewall element that a tenant of this node has left."""
+        texts = [
+            await self.ip("-o", "link"),
+            await self.ip("-4", "rule"),
+            await self.ip("-6", "rule"),
+            await self.ip("-4", "route", "show", "table", "all"),
+            await self.ip("-6", "route", "show", "table", "all"),
+            await self.ip("neigh"),
+            (await run("ip", "netns", "exec", self.namespace, "nft", "list", "ruleset")).out,
+        ]
+        marks = ("G0", "V0", "10.128.", "fd20:", " 10000", " 15000")
+        found = [line.strip() for text in texts for line in text.splitlines() if any(mark in line for mark in marks)]
+        # The node's own tables are the first of their ranges.
+        return [line for line in found if not any(f" {own}" in line for own in ("100000", "150000"))]
+
+
+@dataclass
+class World:
+    """Everything of one test, with names that no other test has."""
+
+    cell: Client
+    kubeconfig: Path
+    binary: Path
+    folder: Path
+    mark: str = field(default_factory=lambda: secrets.token_hex(3))
+    nodes: dict[str, Node] = field(default_factory=dict)
+    attachments: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _namespaces: list[str] = field(default_factory=list)
+    _guests: int = 0
+
+    @property
+    def system(self) -> str:
+        return f"system-{self.mark}"
+
+    @property
+    def shop(self) -> str:
+        return f"shop-{self.mark}"
+
+    async def open(self) -> None:
+        for name in (self.system, self.shop):
+            await self.cell.create(resources.NAMESPACES, {"metadata": {"name": name}})
+
+    async def close(self) -> None:
+        for node in self.nodes.values():
+            with contextlib.suppress(TimeoutError):
+                await node.stop()
+            if node.process is not None:
+                node.process.kill()
+            await node.door.shut()
+            with contextlib.suppress(ApiError):
+                await self.cell.delete(resources.NODES, None, node.name)
+        for namespace in self._namespaces:
+            await run("ip", "netns", "del", namespace, check=False)
+        for name in (self.shop, self.system):
+            with contextlib.suppress(ApiError):
+                await self.cell.delete(resources.NAMESPACES, None, name)
+
+    async def add_nodes(self, *letters: str, start: bool = True) -> list[Node]:
+        """Nodes with one underlay segment between them (a bridge in a namespace of its own)."""
+        hub = await self._namespace("hub")
+        await run("ip", "-n", hub, "link", "add", "hub0", "type", "bridge")
+        await run("ip", "-n", hub, "link", "set", "hub0", "up")
+        for letter in letters:
+            namespace = await self._namespace(letter)
+            await run("ip", "-n", namespace, "link", "add", "up0", "type", "veth", "peer", "name", f"port-{letter}", "netns", hub)
+            await run("ip", "-n", hub, "link", "set", "dev", f"port-{letter}", "master", "hub0", "up")
+            underlay = f"fd00:aa::{letter}"
+            for arguments in (
+                ("link", "set", "lo", "up"),
+                ("link", "set", "up0", "up"),
+                ("-6", "addr", "add", f"{underlay}/64", "dev", "up0", "nodad"),
+            ):
+                await run("ip", "-n", namespace, *arguments)
+            folder = self.folder / letter
+            folder.mkdir()
+            name = f"node-{letter}-{self.mark}"
+            door = Door(namespace, self.cell.server)
+            await door.open()
+            node = Node(name, namespace, f"fd5f:0:0:{letter}::/64", underlay, folder, door, self)
+            self.nodes[letter] = node
+            await self.cell.create(resources.NODES, {"metadata": {"name": name}})
+            if start:
+                await node.start()
+        return [self.nodes[letter] for letter in letters]
+
+    async def attach(self, name: str, vpc: int, own: int, number: int, **interface: Any) -> None:
+        """A VPCAttachment as the VPC controller makes it; ``number`` chooses the guest's addresses."""
+        spec = {
+            "vpc": {"name": f"net-{vpc}"},
+            "interfaceRef": {"name": name},
+            "interface": {
+                "name": "eth0",
+                "mode": "Netns",
+                "mtu": 1460,
+                "addresses": [f"fd20:0:1:{number:x}::1/96", f"10.128.0.{number}/32"],
+                "gateways": ["fd20:0:1::1", "10.128.0.1"],
+                **interface,
+            },
+        }
+        metadata = {"namespace": self.shop, "name": name}
+        await self.cell.create(resources.ATTACHMENTS, {"metadata": metadata, "spec": spec})
+        status = {"vpc": identity.to_base62(vpc), "vpcAttachment": identity.to_base62(own)}
+        await self.cell.apply_status(
+            resources.ATTACHMENTS, {"metadata": metadata, "status": status}, manager=managers.VPC_CONTROLLER
+        )
+        self.attachments[name] = (vpc, own)
+
+    async def guest(self, attachment: str, pod: str = "") -> Guest:
+        """A fresh sandbox for a Pod that uses ``attachment``."""
+        self._guests += 1
+        namespace = await self._namespace(f"g{self._guests}")
+        await run("ip", "-n", namespace, "link", "set", "lo", "up")
+        return Guest(namespace, f"{self._guests:02x}{secrets.token_hex(31)}", pod or attachment, attachment, self.shop)
+
+    def configuration(self, attachment: str) -> dict[str, Any]:
+        """The CNI configuration that the attachment's NAD holds."""
+        vpc, own = self.attachments[attachment]
+        return {
+            "cniVersion": "1.0.0",
+            "name": f"{self.shop}.{attachment}",
+            "type": "netclaim-cni",
+            "vpc": identity.to_base62(vpc),
+            "vpcAttachment": identity.to_base62(own),
+            "attachment": {"namespace": self.shop, "name": attachment},
+        }
+
+    async def facts(self, attachment: str) -> dict[str, Any]:
+        """The node facts of an attachment's status."""
+        raw = await self.cell.get(resources.ATTACHMENTS, self.shop, attachment)
+        owned = ("vpc", "vpcAttachment", "conditions")
+        return {name: value for name, value in raw["status"].items() if name not in owned}
+
+    async def advertisement(self, attachment: str) -> dict[str, Any] | None:
+        """The attachment's advertisement, None without one."""
+        try:
+            name = identity.advertisement_name(*self.attachments[attachment])
+            return await self.cell.get(resources.BGP_ADVERTISEMENTS, self.system, name)
+        except NotFound:
+            return None
+
+    async def advertised(self, attachment: str) -> dict[str, Any]:
+        """The advertisement once its node says that it is advertised."""
+
+        async def ready() -> dict[str, Any] | None:
+            raw = await self.advertisement(attachment)
+            conditions = ((raw or {}).get("status") or {}).get("conditions") or []
+            return raw if any((c["type"], c["status"]) == ("Advertised", "True") for c in conditions) else None
+
+        found = await until(ready, what=f"{attachment} is advertised")
+        assert found is not None
+        return found
+
+    async def withdrawn(self, attachment: str) -> None:
+        """Wait until neither facts nor an advertisement are left."""
+
+        async def gone() -> bool:
+            return not await self.facts(attachment) and await self.advertisement(attachment) is None
+
+        await until(gone, what=f"{attachment} is withdrawn")
+
+    async def _namespace(self, name: str) -> str:
+        full = f"nc{self.mark}{name}"
+        await run("ip", "netns", "add", full)
+        self._namespaces.append(full)
+        return full
+
+
+@contextlib.asynccontextmanager
+async def a_world(cell: Client, kubeconfig: Path, binary: Path, folder: Path) -> AsyncIterator[World]:
+    """A world that is taken down whatever the test does."""
+    world = World(cell, kubeconfig, binary, folder)
+    try:
+        await world.open()
+        yield world
+    finally:
+        await world.close()
