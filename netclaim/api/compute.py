@@ -234,6 +234,10 @@ class InstanceStatus(ConditionedStatus):
     )
     pod_ref: ObjectRef | None = Field(default=None, description="The Pod that runs the instance.")
     node: str | None = Field(default=None, max_length=253, description="Node that the Pod runs on.")
+    first_ready_time: Annotated[str | None, Hints({"format": "date-time"})] = Field(
+        default=None,
+        description="When the instance first was ready. A rollout replaces one that never was at once.",
+    )
 
 
 class Instance(KubeObject):
