@@ -1,0 +1,36 @@
+"""A VPC controller against the real API server, and a namespace to play in."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from netclaim.api.resources import NAMESPACES
+from netclaim.kube.client import Client
+from netclaim.kube.errors import AlreadyExists
+from tests.api.vpc.world import SYSTEM, Program, World, controller
+from tests.control_plane import ControlPlane
+
+
+@pytest.fixture(scope="module")
+async def vpc_controller(
+    control_plane: ControlPlane, cell: Client, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Program]:
+    """The program in Netns mode; its log holds no traceback when it ends."""
+    with contextlib.suppress(AlreadyExists):
+        await cell.create(NAMESPACES, {"metadata": {"name": SYSTEM}})
+    log: Path = tmp_path_factory.mktemp("vpc-controller") / "log"
+    program = controller(control_plane, log)
+    await program.says("working:")
+    yield program
+    assert await program.stop() == 0
+    assert program.tracebacks == []
+
+
+@pytest.fixture
+async def world(vpc_controller: Program, cell: Client, namespace: str) -> AsyncIterator[World]:
+    """A namespace; everything in it must be gone in the end."""
+    made = World(cell, namespace)
+    yield made
+    await made.close()
