@@ -131,12 +131,11 @@ class Controller:
     async def run(self, leads: Callable[[], bool] = lambda: True) -> None:
         """Work until cancelled, or until `drain` was called and the running reconciles ended.
 
-        `leads` is asked before each write of a reconcile. May be called again after it ended: then every known key is
-        looked at anew, since somebody else may have worked meanwhile.
+        `leads` is asked before each write of a reconcile. May be called again after it was cancelled: then every known
+        key is looked at anew, since somebody else may have worked meanwhile, beside those that were queued.
         """
         self._leads = leads
         if self._ran:
-            self.queue.reopen()
             for source in self.sources:
                 for raw in list(source.reflector.store.all()):
                     self._enqueue_of(source, raw, Lane.SLOW)
@@ -155,7 +154,6 @@ class Controller:
                     task.cancel()
         finally:
             self._group = None
-            self.queue.close()
 
     def drain(self) -> None:
         """Start no further reconcile. What is queued is dropped: whoever works next begins with a full pass."""
@@ -174,6 +172,8 @@ class Controller:
             try:
                 await self._reconcile_once(key, flight)
             except BaseException:
+                # Stopped in the middle: whoever works next, perhaps we, begins with it.
+                self.queue.add(key)
                 self.queue.done(key)
                 raise
             finally:

@@ -187,12 +187,6 @@ class WorkQueue(Generic[K]):
         self._dirty.clear()
         self._measure()
 
-    def reopen(self) -> None:
-        """Start over after `close`, with nothing queued."""
-        self._closed = False
-        self._due.clear()
-        self._timers.clear()
-
     async def wait_idle(self) -> None:
         """Until nothing is worked on."""
         await self._idle.wait()
