@@ -82,7 +82,7 @@ class Demo:
         """Wait until that many instances are Ready, telling each change of the reasons."""
         deadline, told = time.monotonic() + READY_WITHIN, ""
         while True:
-            conditions = {
+            conditions: dict[str, Raw] = {
                 name: next((c for c in i.get("status", {}).get("conditions", []) if c["type"] == "Ready"), {})
                 for name, i in self.instances(workload).items()
             }

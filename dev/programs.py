@@ -110,7 +110,7 @@ def start(cluster: Cluster, say: Say = lambda _: None) -> None:
         for name in cluster.node_names:
             cluster.node(name).install_cni_plugin(binary)
     for program in programs:
-        cluster.start(program.name, program.argv, node=program.node, cwd=ROOT)
+        cluster.start(program.name, program.argv, node=program.node, env={"PYTHONPATH": str(ROOT)})
     deadline = time.monotonic() + READY_WITHIN
     for program in programs:
         say(f"waiting until {program.name} is ready")
@@ -135,6 +135,7 @@ def install_types(cluster: Cluster) -> None:
 def _install_webhook(cluster: Cluster, programs: list[Program]) -> None:
     """The admission objects that a chart would bring, with the webhook at its local address."""
     import yaml
+
     from webhook.manifests import manifests
 
     listen = next(p.argv[p.argv.index("--listen") + 1] for p in programs if p.name == "netclaim-webhook")
