@@ -16,12 +16,12 @@ from netclaim.kube.apply import differs, execute
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import Conflict, Invalid, NotFound
 from netclaim.kube.events import EventRecorder
-from netclaim.kube.objects import uid_of
 from netclaim.kube.writes import ApplyStatus, Owned, Write
 from nso.ipam import claims, classes, pools, reasons
 from nso.ipam.allocator import Allocator
 from nso.ipam.cascade import shape_of
 from nso.ipam.index import Purpose, Shape
+from nso.ipam.orphans import HOLDER_KINDS, Suspects, holds
 from nso.ipam.project import Project
 from nso.ipam.steps import Allocate, HoldPool, Plan
 from nso.ipam.views import AllocationView, ClaimView, ClassView, Malformed, PoolView, epoch
@@ -120,13 +120,13 @@ class Claims:
         allocation = await self._allocator.allocate(step)
         if allocation is None:
             return claim.cidr is not None and await self._settle(claim)
+        write = claims.bound(claim, allocation.block, allocation.pool, allocation.key, utcnow())
+        metadata = {"namespace": claim.id.namespace, "name": claim.id.name, "resourceVersion": claim.id.version}
         try:
-            await execute(
-                self._cluster,
-                [claims.bound(claim, allocation.block, allocation.pool, allocation.key, utcnow())],
-                self._recorder,
+            await self._cluster.apply_status(
+                resources.IP_CLAIMS, {"metadata": metadata, "status": write.status}, manager=managers.IPAM
             )
-        except (Conflict, Invalid):
+        except (Conflict, Invalid, NotFound):
             if await self._is_still_for(claim, allocation):
                 raise
             log.info("claim %s was bound to another block meanwhile: %s is given back", claim.id, allocation.block)
@@ -326,8 +326,7 @@ class Allocations:
     def __init__(self, cluster: Cluster, project: Project, *, grace: float) -> None:
         self._cluster = cluster
         self._project = project
-        self._grace = grace
-        self._suspects: dict[str, float] = {}
+        self._suspects = Suspects(grace)
 
     async def reconcile(self, key: Key) -> float | None:
         """Release what nobody holds."""
@@ -335,13 +334,10 @@ class Allocations:
         if raw is None:
             return None
         allocation = AllocationView.of(raw)
-        match allocation.purpose:
-            case Purpose.COOLING:
-                return await self._end_cooling(allocation)
-            case Purpose.RESERVATION:
-                return None
-            case Purpose.CLAIM | Purpose.CARVE:
-                return await self._look_for_holder(allocation)
+        if allocation.purpose is Purpose.COOLING:
+            return await self._end_cooling(allocation)
+        kind = HOLDER_KINDS.get(allocation.purpose)
+        return await self._look_for_holder(allocation, kind) if kind else None
 
     async def _end_cooling(self, allocation: AllocationView) -> float | None:
         rest = allocation.release_at - time.time()
@@ -350,46 +346,28 @@ class Allocations:
         await self._delete(allocation)
         return None
 
-    async def _look_for_holder(self, allocation: AllocationView) -> float | None:
-        uid = allocation.id.uid
-        if self._holds(allocation, self._stored(allocation)) or self._holds(allocation, await self._live(allocation)):
-            self._suspects.pop(uid, None)
+    async def _look_for_holder(self, allocation: AllocationView, kind: Resource) -> float | None:
+        if holds(allocation, self._stored(allocation, kind)) or holds(allocation, await self._live(allocation, kind)):
+            self._suspects.clear(allocation)
             return None
-        first = self._suspects.setdefault(uid, time.monotonic())
-        rest = first + self._grace - time.monotonic()
+        rest = self._suspects.wait(allocation, time.monotonic())
         if rest > 0:
             return rest
         log.warning("%s of %s has no holder any more: released", allocation.block, allocation.id)
         await self._delete(allocation)
-        self._suspects.pop(uid, None)
+        self._suspects.clear(allocation)
         return None
 
-    def _stored(self, allocation: AllocationView) -> Raw | None:
-        if allocation.holder is None:
-            return None
-        carve = allocation.purpose is Purpose.CARVE
-        reflector = self._project.pool_reflector if carve else self._project.claim_reflector
-        return reflector.store.get(allocation.holder.key)
+    def _stored(self, allocation: AllocationView, kind: Resource) -> Raw | None:
+        return self._cluster.store(kind).get(allocation.holder.key) if allocation.holder else None
 
-    async def _live(self, allocation: AllocationView) -> Raw | None:
+    async def _live(self, allocation: AllocationView, kind: Resource) -> Raw | None:
         if allocation.holder is None:
             return None
-        resource = resources.IP_POOLS if allocation.purpose is Purpose.CARVE else resources.IP_CLAIMS
         try:
-            return await self._cluster.client.get(resource, *allocation.holder.key)
+            return await self._cluster.client.get(kind, *allocation.holder.key)
         except NotFound:
             return None
-
-    @staticmethod
-    def _holds(allocation: AllocationView, holder: Raw | None) -> bool:
-        """Whether the holder is the very one, and has this block or none yet."""
-        if holder is None or allocation.holder is None or uid_of(holder) != allocation.holder.uid:
-            return False
-        status = holder.get("status") or {}
-        if allocation.purpose is Purpose.CARVE:
-            return status.get("cidr") in {None, str(allocation.block)}
-        reference = status.get("allocationRef")
-        return reference is None or reference["name"] == allocation.id.name
 
     async def _delete(self, allocation: AllocationView) -> None:
         await self._cluster.delete_if_present(
