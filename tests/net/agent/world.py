@@ -306,7 +306,21 @@ class World:
         await run("ip", "-n", hub, "link", "set", "hub0", "up")
         for letter in letters:
             namespace = await self._namespace(letter)
-            await run("ip", "-n", namespace, "link", "add", "up0", "type", "veth", "peer", "name", f"port-{letter}", "netns", hub)
+            await run(
+                "ip",
+                "-n",
+                namespace,
+                "link",
+                "add",
+                "up0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"port-{letter}",
+                "netns",
+                hub,
+            )
             await run("ip", "-n", hub, "link", "set", "dev", f"port-{letter}", "master", "hub0", "up")
             underlay = f"fd00:aa::{letter}"
             for arguments in (

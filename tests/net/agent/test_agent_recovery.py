@@ -1,0 +1,105 @@
+"""Whatever interrupts the agent, the next life finds it and puts it right."""
+
+import contextlib
+import sqlite3
+
+from netclaim.api import managers, resources
+from tests.net.agent.world import World, run
+from tests.waiting import until
+
+
+async def test_guests_keep_working_while_the_agent_is_killed_and_restarted(world: World) -> None:
+    """T03, T27: kill -9 and restart: no packet is lost, DEL still knows everything."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    one, two = await world.guest("one"), await world.guest("two")
+    await a.cni("ADD", one)
+    await a.cni("ADD", two)
+    await a.stop(9)
+    assert await one.pings("10.128.0.3")
+    await a.start()
+    assert await one.pings("fd20:0:1:3::1")
+    await a.cni("CHECK", one)
+    for guest in (one, two):
+        await a.cni("DEL", guest)
+    assert await a.traces() == []
+
+
+async def test_an_add_that_was_killed_in_the_middle_is_undone_at_the_next_start(world: World) -> None:
+    """T03, multus-cni#267: the journal says `adding`, the kernel may hold anything; nothing of it stays."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    guest = await world.guest("one")
+    await a.cni("ADD", guest)
+    await world.advertised("one")
+    await a.stop(9)
+    with contextlib.closing(sqlite3.connect(a.folder / "state" / "journal.db")) as db, db:
+        db.execute("UPDATE rows SET state = 'adding'")
+    await a.start()
+    assert await a.traces() == []
+    await world.withdrawn("one")
+    await a.cni("ADD", guest)
+    assert await a.traces() != []
+
+
+async def test_a_sandbox_that_vanished_without_a_del_is_swept_at_start(world: World) -> None:
+    """T09, cri#948: after a reboot, namespaces and links are gone and no DEL ever comes."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    gone, stays = await world.guest("one"), await world.guest("two")
+    await a.cni("ADD", gone)
+    await a.cni("ADD", stays)
+    await world.advertised("one")
+    await a.stop(9)
+    await run("ip", "netns", "del", gone.namespace)
+    await a.start()
+    assert "G000000" in await a.ip("-o", "link")
+    assert not [line for line in await a.traces() if "001H" in line or "10.128.0.2" in line]
+    await world.withdrawn("one")
+    again = await world.guest("one")
+    await a.cni("ADD", again)
+    assert await again.pings("10.128.0.3")
+
+
+async def test_kernel_state_that_was_lost_is_put_back_at_start(world: World) -> None:
+    """T09, node-agent.md: rows are compared with the kernel."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    one, two = await world.guest("one"), await world.guest("two")
+    await a.cni("ADD", one)
+    await a.cni("ADD", two)
+    await a.stop(9)
+    await a.ip("link", "set", "G00000000A001H", "down")
+    await a.ip("link", "set", "G00000000A001H", "up")
+    assert not await one.pings("10.128.0.3")
+    await a.start()
+    assert await one.pings("10.128.0.3")
+    assert await two.pings("fd20:0:1:2::1")
+
+
+async def test_a_container_that_lost_its_attachment_while_the_agent_was_away_is_closed(world: World) -> None:
+    """T08: another container is recorded: the device is closed and nothing is advertised."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    guest = await world.guest("one")
+    await a.cni("ADD", guest)
+    await world.advertised("one")
+    await a.stop(9)
+    raw = await world.cell.get(resources.ATTACHMENTS, world.shop, "one")
+    metadata = {name: raw["metadata"][name] for name in ("namespace", "name", "resourceVersion")}
+    moved = {"node": "node-elsewhere", "containerID": "successor", "podName": "one"}
+    await world.cell.apply_status(
+        resources.ATTACHMENTS, {"metadata": metadata, "status": moved}, manager=managers.NODE_AGENT
+    )
+    await a.start()
+
+    async def closed() -> bool:
+        return not await a.traces()
+
+    await until(closed, what="the lost container's device is closed")
+    assert await world.facts("one") == moved
+    assert (await a.cni("DEL", guest)).code == 0
+    assert await world.facts("one") == moved
