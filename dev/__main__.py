@@ -79,15 +79,12 @@ def programs_up_command(run_dir: RunDirOption = None) -> None:
 
 
 def main() -> None:
-    """Run the command line; what goes wrong with the cluster is a message and exit code 1."""
+    """Run the command line; what goes wrong with the cluster is a message and exit code 1 (Ctrl-C: 130)."""
     try:
         app()
     except ClusterError as error:
         print(f"dev: error: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("dev: interrupted", file=sys.stderr)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

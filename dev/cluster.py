@@ -29,6 +29,8 @@ from dev.state import State
 from dev.sweep import sweep
 
 DOWN_DEADLINE = 30.0
+_supervisors: dict[Path, subprocess.Popen[str]] = {}
+"""Those that this process started: their exit status is its to collect."""
 
 
 @dataclass(frozen=True)
@@ -236,12 +238,20 @@ def down(run: RunDir) -> bool:
             time.sleep(0.02)
         if state.running:
             kill_and_wait([state.supervisor_pid])
+        if run.root in _supervisors:
+            _supervisors.pop(run.root).wait()
     ends = time.monotonic() + DOWN_DEADLINE
-    while State.load(run) is not None and _locked(run) and time.monotonic() < ends:
+    while _locked(run) and _is_of(run, state.run_id) and time.monotonic() < ends:
         time.sleep(0.02)
     if State.load(run) is not None:
         sweep(run, state)
     return True
+
+
+def _is_of(run: RunDir, run_id: str) -> bool:
+    """Tell whether nobody has started another cluster in the folder since."""
+    now = State.load(run)
+    return now is None or now.run_id == run_id
 
 
 def _locked(run: RunDir) -> bool:
@@ -251,6 +261,13 @@ def _locked(run: RunDir) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def _await_reaper(run: RunDir, supervisor: int) -> None:
+    """Return when the reaper of a supervisor that ended has removed what it left."""
+    ends = time.monotonic() + DOWN_DEADLINE
+    while (state := State.load(run)) and state.supervisor_pid == supervisor and time.monotonic() < ends:
+        time.sleep(0.02)
 
 
 def _rotate_logs(run: RunDir) -> None:
@@ -283,10 +300,12 @@ def _start_supervisor(run: RunDir, message: dict[str, object], display: Display)
         for line in supervisor.stdout:
             if _shown(json.loads(line), display):
                 supervisor.stdout.close()
+                _supervisors[run.root] = supervisor
                 return
     except BaseException:
         supervisor.terminate()
         supervisor.wait()
+        _await_reaper(run, supervisor.pid)
         raise
     raise ClusterError(f"the supervisor ended without a word; see {log}:\n{log.read_text()[-2000:]}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -47,8 +48,7 @@ class Fleet:
 
     async def open_egress(self) -> None:
         """Start what the cell's API server reaches nodes through; needed before that server starts."""
-        self.state.made_netns_mount = not isolation.netns_is_mount()
-        self.state.save(self.run)
+        isolation.mark_netns_mount()
         nodes.make_hub(self.state.hub)
         child = await self.host.launch(nodes.egress(self.state.egress_socket, self.nodes, self.run.log))
 
@@ -81,11 +81,15 @@ class Fleet:
     async def admit(self, node: Node) -> None:
         """Let the kubelet start, now that all it needs of the cell is there; returns when the node is Ready."""
         first, _ = self._running[node.name]
+        admitted = dt.datetime.now(dt.UTC).replace(microsecond=0)
         (node.folder / "go").touch()
 
         async def ready() -> bool:
             first.check()
-            return self._cell is not None and _is_ready(*await http_get(self._cell, f"/api/v1/nodes/{node.name}"))
+            if self._cell is None:
+                return False
+            status, body = await http_get(self._cell, f"/api/v1/nodes/{node.name}")
+            return status == 200 and is_ready(json.loads(body), since=admitted)
 
         async with self.host.step(f"{node.name}: Ready", NODE_DEADLINE):
             await until(ready)
@@ -144,12 +148,12 @@ class Fleet:
         return found
 
 
-def _is_ready(status: int, body: bytes) -> bool:
-    if status != 200:
+def is_ready(node: Mapping[str, Any], since: dt.datetime) -> bool:
+    """Tell whether a Node takes Pods and its kubelet has said so after `since`: a word from before a reboot is void."""
+    ready = next((entry for entry in node["status"].get("conditions", []) if entry["type"] == "Ready"), None)
+    if ready is None or ready["status"] != "True" or node["spec"].get("taints"):
         return False
-    node = json.loads(body)
-    conditions = {entry["type"]: entry["status"] for entry in node["status"].get("conditions", [])}
-    return conditions.get("Ready") == "True" and not node["spec"].get("taints")
+    return dt.datetime.fromisoformat(ready["lastHeartbeatTime"]) >= since
 
 
 async def boot_all(fleet: Fleet, cell: Plane) -> None:

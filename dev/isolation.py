@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 NETNS_DIR = Path("/run/netns")
+NETNS_MARK = Path("/run/netns.made-by-netclaim")
 CGROUPS = Path("/sys/fs/cgroup")
 REMOVAL_DEADLINE = 10.0
 
@@ -34,10 +35,22 @@ def remove_netns(name: str) -> None:
         subprocess.run(["ip", "netns", "del", name], check=True)
 
 
+def mark_netns_mount() -> None:
+    """Remember, before the first `ip netns add`, whether /run/netns is there and a mount already."""
+    if not netns_is_mount() and not NETNS_MARK.exists():
+        NETNS_MARK.write_text("folder" if NETNS_DIR.exists() else "nothing")
+
+
 def remove_netns_mount() -> None:
-    """Undo the mount of /run/netns when no namespace is left in it."""
-    if netns_is_mount() and not any(NETNS_DIR.iterdir()):
-        subprocess.run(["umount", NETNS_DIR], check=False)
+    """Undo the mount of /run/netns when a run (this or an earlier one) caused it and no namespace is left in it."""
+    if not NETNS_MARK.exists() or (NETNS_DIR.exists() and any(NETNS_DIR.iterdir())):
+        return
+    before = NETNS_MARK.read_text()
+    NETNS_MARK.unlink()
+    if netns_is_mount():
+        subprocess.run(["umount", NETNS_DIR], check=True)
+    if before == "nothing":
+        NETNS_DIR.rmdir()
 
 
 def processes_in(names: Sequence[str]) -> list[int]:

@@ -102,7 +102,8 @@ class Node:
 
         Every program before `argv` replaces itself by the next one, so process id and signals are those of `argv`.
         """
-        enter = ["nsenter", f"--mount=/proc/{self.pid}/ns/mnt", f"--net={self.netns}"]
+        of = f"/proc/{self.pid}/ns"
+        enter = ["nsenter", f"--mount={of}/mnt", f"--uts={of}/uts", f"--net={self.netns}"]
         proc = 'mount -n -t proc proc /proc && exec "$@"'
         return [*enter, "unshare", "--mount", "--propagation", "slave", "sh", "-c", proc, "sh", *argv]
 

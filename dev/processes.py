@@ -73,12 +73,15 @@ def resident_mib(pid: int) -> int:
 def listens(pid: int, port: int) -> bool:
     """Tell whether process `pid` itself listens on TCP `port`: an answer on the port alone may be somebody else's."""
     inodes = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
-                inodes.add(f"socket:[{fields[9]}]")
-    return bool(inodes) and any(link in inodes for link in _open_files(pid))
+    try:
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                    inodes.add(f"socket:[{fields[9]}]")
+        return bool(inodes) and any(link in inodes for link in _open_files(pid))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _open_files(pid: int) -> list[str]:

@@ -107,7 +107,8 @@ async def serve_api(netns: Path, ports: list[int]) -> None:
     await asyncio.gather(*map(forward, ports))
 
 
-def _serving(ranges: Sequence[tuple[Range, Path]], address: Address) -> Path:
+def serving(ranges: Sequence[tuple[Range, Path]], address: Address) -> Path:
+    """Return the namespace that serves an address; raises OSError when none does."""
     for network, netns in ranges:
         if address in network:
             return netns
@@ -123,7 +124,7 @@ async def serve_egress(path: Path, routes: Mapping[str, str]) -> None:
             request = await reader.readuntil(b"\r\n\r\n")
             host, _, port = request.split(b" ", 2)[1].decode().rpartition(":")
             address = ipaddress.ip_address(host.strip("[]"))
-            netns = _serving(ranges, address)
+            netns = serving(ranges, address)
             there = await connect(netns, str(address), int(port))
         except (OSError, ValueError, IndexError, asyncio.IncompleteReadError) as error:
             with contextlib.suppress(OSError):

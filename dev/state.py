@@ -23,8 +23,6 @@ class State:
     supervisor_start: str = ""
     api_ports: dict[str, int] = field(default_factory=dict)
     ready: bool = False
-    made_netns_mount: bool = False
-    """/run/netns became a mount point through this run; see dev.sweep."""
 
     @classmethod
     def new(cls, nodes: int) -> State:

@@ -19,8 +19,7 @@ def sweep(run: RunDir, state: State) -> None:
             isolation.remove_cgroup(state.cgroup(node))
         for name in (*names, state.hub):
             isolation.remove_netns(name)
-        if state.made_netns_mount:
-            isolation.remove_netns_mount()
+        isolation.remove_netns_mount()
     shutil.rmtree(state.sockets, ignore_errors=True)
     remove_files(run)
     state.forget(run)
