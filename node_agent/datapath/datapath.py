@@ -11,14 +11,15 @@ leave half of its steps done: call ``detach``, or the same call again.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from node_agent.datapath import checks, namespaces, plan, remotes, sweep
-from node_agent.datapath.errors import DeviceTakenError, LinkMissingError, NamespaceGoneError
+from node_agent.datapath import checks, links, namespaces, plan, remotes, sweep
+from node_agent.datapath.errors import DatapathError, DeviceTakenError, LinkMissingError, NamespaceGoneError
 from node_agent.datapath.execute import Executor
 from node_agent.datapath.model import (
     Address,
@@ -36,11 +37,12 @@ from node_agent.datapath.model import (
 )
 from node_agent.datapath.netlink import Netlink
 from node_agent.datapath.nft import Firewall
-from node_agent.datapath.objects import Remove, RemoveElements
+from node_agent.datapath.objects import Ensure, Remove, RemoveElements
 from node_agent.datapath.observe import Observer
 
 __all__ = ["Datapath", "RouteChange", "Stray"]
 
+_LOG = logging.getLogger(__name__)
 ENCAPSULATION = 40
 """Bytes that encap.red with one segment adds: an IPv6 header."""
 
@@ -66,6 +68,7 @@ class Datapath:
         self._observer = Observer(netlink)
         self._vpcs: dict[int, _VpcState] = {}
         self._live: dict[str, Record] = {}
+        self._raised: dict[str, Record | Vpc] = {}
         self._remotes = remotes.RemoteRoutes(config, self._executor, self._observer)
 
     @classmethod
@@ -99,6 +102,7 @@ class Datapath:
             if not state.up:
                 await self._executor.run(plan.vpc_up(self.config, vpc))
                 state.up = True
+                self._raised |= dict.fromkeys((vpc.inner, vpc.outer), vpc)
 
     def sids(self, vpc: Vpc) -> tuple[Sid, ...]:
         """The SIDs under which this node takes packets for the VPC (pure; the same before and after ``ensure_vpc``)."""
@@ -131,6 +135,7 @@ class Datapath:
         attachment = record.attachment
         steps = plan.bring_up(self.config, attachment)
         await self._executor.run(steps.host)
+        self._raised[attachment.device] = record
         if record.netns is None:
             return
         host = await self._executor.device(attachment.device)
@@ -145,8 +150,9 @@ class Datapath:
         await self._executor.until_running(attachment.device)
 
     async def adopt(self, record: Record) -> None:
-        """Say, after a restart, that this attachment is live. Touches nothing; CHECK and sweep count on it."""
+        """Say, after a restart, that this attachment is live and up. Touches nothing; healing counts on it."""
         self._live[record.attachment.device] = record
+        self._raised[record.attachment.device] = record
 
     async def detach(self, record: Record) -> bool:
         """Remove what this record's owner has, in reverse order. False: the device is another owner's, nothing is done.
@@ -164,6 +170,7 @@ class Datapath:
             steps = tuple(step for step in steps if isinstance(step, Remove | RemoveElements))
         elif found is not None and found.alias not in ("", plan.alias(attachment.owner)):
             return False
+        self._raised.pop(attachment.device, None)
         await self._executor.run(steps)
         self._live.pop(attachment.device, None)
         await self._release_gateways(attachment)
@@ -175,6 +182,8 @@ class Datapath:
         async with state.lock:
             if any(record.attachment.vpc.identifier == vpc.identifier for record in self._live.values()):
                 return False
+            for device in (vpc.inner, vpc.outer):
+                self._raised.pop(device, None)
             await self._executor.run(plan.vpc_down(self.config, vpc))
             self._remotes.forget(vpc)
             state.up = False
@@ -211,6 +220,50 @@ class Datapath:
     async def remove(self, strays: Iterable[Stray]) -> None:
         """Remove strays that two observations have seen, links first, rules last."""
         await sweep.remove(strays, self._executor, self._observer, self._firewall)
+
+    async def follow_links(self) -> None:
+        """Put back what a device loses that somebody else put down (or, of a VPC, removed), for as long as this runs.
+
+        A device that goes down and up has lost its routes, neighbours and addresses, and the pair of a VPC finds its
+        gateways in the table ``local`` again. Runs until cancelled.
+        """
+        async for event in links.events():
+            if event.name is None:
+                chosen = list(self._raised)
+            elif event.name == self.config.uplink and event.up:
+                chosen = [event.name]
+            else:
+                chosen = [event.name] if event.name in self._raised and (event.gone or not event.up) else []
+            for name in chosen:
+                try:
+                    await self.heal(name)
+                except DatapathError as error:
+                    _LOG.warning("%s went down and could not be put back: %s", name, error)
+
+    async def heal(self, device: str) -> None:
+        """Put back everything that hangs on one device of ours, or on the uplink. Unknown devices are left alone."""
+        if device == self.config.uplink:
+            await self._executor.run([Ensure(each) for each in plan.node_objects(self.config)])
+            await self._remotes.repair_nodes()
+            return
+        match self._raised.get(device):
+            case Record() as record:
+                await self.bring_up(record)
+            case Vpc() as vpc:
+                await self._heal_vpc(vpc)
+            case None:
+                pass
+
+    async def _heal_vpc(self, vpc: Vpc) -> None:
+        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
+        async with state.lock:
+            state.up = False
+            state.gateways.clear()
+        await self.ensure_vpc(vpc)
+        for record in list(self._live.values()):
+            if record.attachment.vpc == vpc:
+                await self._ensure_gateways(record.attachment)
+        await self._remotes.repair(vpc)
 
     async def drops(self) -> dict[str, int]:
         """Packets dropped by the firewall so far, by reason (firewall.DROPS)."""

@@ -32,8 +32,12 @@ from node_agent.datapath.objects import (
     Step,
     Tap,
     Veth,
+    Vrf,
 )
 
+_ALWAYS = {"lo": 1}
+_BATCH = 128
+_MEMORY_TRIES = 9
 _Judge = Callable[[list[Received] | Refusal], None]
 
 
@@ -51,7 +55,7 @@ class Executor:
         self.netlink = netlink
         self._firewall = firewall
         self._netns = netns
-        self._index: dict[str, int] = {"lo": 1}
+        self._index = dict(_ALWAYS)
 
     async def run(self, steps: Iterable[Step]) -> None:
         """Carry out steps in order; the first that fails ends it. Raises DatapathError.
@@ -74,7 +78,8 @@ class Executor:
                 case RemoveLink(device):
                     pending.append(_Request(messages.del_link(device), _judge_removal(step)))
                     await self._flush(pending)
-                    self._index.pop(device, None)
+                    # Its peer, whose name is not known here, is gone too: every index is asked for again.
+                    self._index = dict(_ALWAYS)
                 case SetSysctl():
                     await self._flush(pending)
                     settings.append(step)
@@ -136,7 +141,7 @@ class Executor:
                     await self._walls.remove(elements)
 
     async def _hide_address(self, step: EnsureHidden, deadline: float = 2.0) -> None:
-        """Both in one datagram: IPv4 is local for no time at all; the route of IPv6 comes a moment after its address."""
+        """Both in one datagram: IPv4 is local for no time at all; the route of IPv6 comes a moment later."""
         if await self.index(step.address.dev) is None:
             raise LinkMissingError(step.address.dev, step)
         add, hide = messages.add_address(step.address, self._index), messages.remove(step.local, self._index)
@@ -165,9 +170,28 @@ class Executor:
             return
         requests = list(pending)
         pending.clear()
-        answers = await self.netlink.exchange([request.message for request in requests])
-        for request, answer in zip(requests, answers, strict=True):
-            request.judge(answer)
+        for first in range(0, len(requests), _BATCH):
+            await self._send(requests[first : first + _BATCH])
+
+    async def _send(self, requests: list[_Request]) -> None:
+        """One datagram. What the kernel has no memory for is asked again.
+
+        An encapsulating route takes memory of each processor without waiting for it: of some hundred at once the last
+        are refused (ENOMEM) until the kernel has made room, a moment later.
+        """
+        for attempt in range(_MEMORY_TRIES):
+            answers = await self.netlink.exchange([request.message for request in requests])
+            short_of_memory = []
+            for request, answer in zip(requests, answers, strict=True):
+                last = attempt == _MEMORY_TRIES - 1
+                if isinstance(answer, Refusal) and answer.code == errno.ENOMEM and not last:
+                    short_of_memory.append(request)
+                else:
+                    request.judge(answer)
+            if not short_of_memory:
+                return
+            requests = short_of_memory
+            await asyncio.sleep(0.005 * 2**attempt)
 
     async def _learn(self, step: Ensure | Remove, pending: list[_Request]) -> None:
         """Have the index of the step's device; a device that may come with a pending request is asked for after it."""
@@ -199,7 +223,8 @@ class Executor:
         existing = await self.device(link.name)
         if existing is not None:
             _adopt(link, existing)
-            await self._exchange(step, _adorn(link))
+            await self._exchange(step, [*_adorn(link), *_repair(link, existing)])
+            await self._learn_peer(link)
             return
         if isinstance(link, Tap):
             try:
@@ -211,6 +236,12 @@ class Executor:
             await self._create_link(step, link)
         if await self.device(link.name) is None:
             raise LinkMissingError(link.name, step)
+        await self._learn_peer(link)
+
+    async def _learn_peer(self, link: Link) -> None:
+        """A pair that was made anew has new indexes on both ends."""
+        if isinstance(link, Veth) and link.netns is None:
+            await self.device(link.peer)
 
     async def _create_link(self, step: Create, link: Link) -> None:
         namespace = None
@@ -275,6 +306,13 @@ def _adorn(link: Link) -> list[Message]:
     if isinstance(link, Veth) and link.netns is None:
         adorned.append(messages.adorn_link(link.peer, link.alias))
     return adorned
+
+
+def _repair(link: Link, existing: Device) -> list[Message]:
+    """A device of ours whose MAC or MTU somebody changed."""
+    if isinstance(link, Vrf) or (existing.mac, existing.mtu) == (link.mac, link.mtu):
+        return []
+    return [messages.set_hardware(link.name, link.mac, link.mtu)]
 
 
 def _adopt(link: Link, existing: Device) -> None:

@@ -302,6 +302,12 @@ def adorn_tap(tap: Tap) -> Message:
     return Message("link", NEW_LINK, REQUEST | ACK, {}, attributes)
 
 
+def set_hardware(device: str, mac: str, mtu: int) -> Message:
+    """Set MAC and MTU of a device."""
+    attributes = (("IFLA_IFNAME", device), ("IFLA_ADDRESS", mac), ("IFLA_MTU", mtu))
+    return Message("link", NEW_LINK, REQUEST | ACK, {}, attributes)
+
+
 def set_link(device: str, *, up: bool | None, master: int | None, no_link_local: bool) -> Message:
     """Change a device by its name."""
     fields = {} if up is None else {"flags": IFF_UP if up else 0, "change": IFF_UP}

@@ -24,6 +24,7 @@ class RemoteRoutes:
         self._executor = executor
         self._observer = observer
         self._installed: dict[int, frozenset[Route]] = {}
+        self._nodes: tuple[RemoteNode, ...] = ()
         self._lock = asyncio.Lock()
         self._gateways: dict[IPv6Address, IPv6Address | None] = {}
 
@@ -39,12 +40,19 @@ class RemoteRoutes:
             for route in plan.remote_objects(self._config, vpc, remote):
                 wanted[_key(route)] = route
         async with self._lock:
-            if verify or vpc.identifier not in self._installed:
-                self._installed[vpc.identifier] = await self._observed(vpc)
-            found = self._installed.pop(vpc.identifier)
-            change = await self._change(found, wanted)
-            self._installed[vpc.identifier] = frozenset(wanted.values())
+            change = await self._set(vpc, wanted, verify=verify)
         return RouteChange(added=change.added // 2, removed=change.removed // 2)
+
+    async def repair(self, vpc: Vpc) -> None:
+        """Put back what was installed for a VPC and is not there any more."""
+        async with self._lock:
+            installed = self._installed.get(vpc.identifier)
+            if installed is not None:
+                await self._set(vpc, {_key(route): route for route in installed}, verify=True)
+
+    async def repair_nodes(self) -> None:
+        """Put back the routes to the other nodes."""
+        await self.set_nodes(self._nodes)
 
     async def set_nodes(self, nodes: Iterable[RemoteNode]) -> RouteChange:
         """Make the routes to other nodes' locators exactly these. A node inside our own locator is left out."""
@@ -57,6 +65,8 @@ class RemoteRoutes:
             if not node.locator.subnet_of(config.locator_block):
                 raise ValueError(f"the locator {node.locator} lies outside the locator block {config.locator_block}")
         async with self._lock:
+            self._nodes = tuple(others)
+            self._gateways.clear()
             wanted = {
                 _key(route): route
                 for route in [plan.locator_route(config, node, await self._gateway(node.underlay)) for node in others]
@@ -64,6 +74,14 @@ class RemoteRoutes:
             names = {uplink: config.uplink}
             found = await self._observer.routes(plan.MAIN_TABLE, names, oif=uplink)
             return await self._change(frozenset(r for r in found if r.kind is RouteKind.UNICAST), wanted)
+
+    async def _set(self, vpc: Vpc, wanted: dict[Key, Route], *, verify: bool) -> RouteChange:
+        found = self._installed.pop(vpc.identifier, None)
+        if verify or found is None:
+            found = await self._observed(vpc)
+        change = await self._change(found, wanted)
+        self._installed[vpc.identifier] = frozenset(wanted.values())
+        return change
 
     async def _observed(self, vpc: Vpc) -> frozenset[Route]:
         names: dict[int, str] = {}

@@ -73,6 +73,12 @@ class Driver:
     async def remove(self, strays: list[list[str]]) -> Answer:
         await self._datapath.remove([Stray(*each) for each in strays])
 
+    async def follow_links(self) -> Answer:
+        self._following = asyncio.create_task(self._datapath.follow_links())
+
+    async def heal(self, device: str) -> Answer:
+        await self._datapath.heal(device)
+
     async def drops(self) -> Answer:
         return await self._datapath.drops()
 
