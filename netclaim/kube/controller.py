@@ -79,6 +79,7 @@ class Controller:
         self._started = 0.0
         self._ran = False
         metrics.MAX_WORKERS.labels(name).set(workers)
+        self._errors = metrics.RECONCILE_ERRORS.labels(name)
 
     # -- what wakes it ---------------------------------------------------------------------------------------------
 
@@ -248,7 +249,7 @@ class Controller:
             self.queue.add_after(key, again)
 
     def _failed(self, key: Key, text: str, error: Exception | None) -> None:
-        metrics.RECONCILE_ERRORS.labels(self.name).inc()
+        self._errors.inc()
         retry_after = error.retry_after if isinstance(error, ApiError) else None
         delay = self.queue.retry(key, at_least=jittered(retry_after) if retry_after else 0.0)
         if isinstance(error, Conflict | Lost):

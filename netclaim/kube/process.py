@@ -66,6 +66,7 @@ class Process:
         self._begun = False
         self._drained = False
         self._settled = asyncio.Event()
+        self._last_resort: asyncio.TimerHandle | None = None
 
     # -- putting it together ---------------------------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class Process:
         await stop
         began = time.monotonic()
         log.info("stopping: draining")
-        asyncio.get_running_loop().call_later(LAST, self._give_up)
+        self._last_resort = asyncio.get_running_loop().call_later(LAST, self._give_up)
         for source in list(self._sources.values()):
             source.cancel()
         self._drained = True
@@ -265,18 +266,24 @@ class Process:
                 group.create_task(self._run_controller(controller), name=controller.name)
                 for controller in self._controllers
             ]
+            await self.stopping.wait()
             if controllers:
                 await asyncio.wait(controllers)
-                if self._drained:
-                    for task in extra:
-                        task.cancel()
+            for task in extra:
+                task.cancel()
         log.info("work ended after %.1f s", time.monotonic() - began)
 
     async def _run_controller(self, controller: Controller) -> None:
         """Run one controller; one whose kind is not served waits, and the others do not wait for it."""
-        for reflector in controller.unsynced:
-            await reflector.synced.wait()
-        if not self._drained:
+        stop = asyncio.ensure_future(self.stopping.wait())
+        try:
+            for reflector in controller.unsynced:
+                synced = asyncio.ensure_future(reflector.synced.wait())
+                await asyncio.wait({synced, stop}, return_when=asyncio.FIRST_COMPLETED)
+                synced.cancel()
+        finally:
+            stop.cancel()
+        if not self.stopping.is_set():
             await controller.run(self.is_leader)
 
     # -- reflectors ------------------------------------------------------------------------------------------------
@@ -331,6 +338,8 @@ class Process:
         os._exit(1)
 
     async def _end(self) -> None:
+        if self._last_resort is not None:
+            self._last_resort.cancel()
         self._lag_task.cancel()
         if self._serving is not None:
             await self._serving.close()

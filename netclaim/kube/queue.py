@@ -81,6 +81,7 @@ class WorkQueue(Generic[K]):
         self._closed = False
         self._depths = tuple(metrics.QUEUE_DEPTH.labels(name, lane.name.lower()) for lane in Lane)
         self._adds = metrics.QUEUE_ADDS.labels(name)
+        self._retries = metrics.QUEUE_RETRIES.labels(name)
         self._wait = metrics.QUEUE_WAIT.labels(name)
         self._work = metrics.QUEUE_WORK.labels(name)
 
@@ -143,7 +144,7 @@ class WorkQueue(Generic[K]):
         self._failures[key] = failures + 1
         delay = max(delay_after(failures, first=self._backoff_first, longest=self._backoff_max), self._bucket.wait())
         delay = max(delay, at_least)
-        metrics.QUEUE_RETRIES.labels(self.name).inc()
+        self._retries.inc()
         self.add_after(key, delay)
         return delay
 

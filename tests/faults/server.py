@@ -16,7 +16,7 @@ from typing import Self
 import orjson
 from aiohttp import web
 
-from tests.faults.storage import Happened, Key, Raw, Refused, Storage
+from tests.faults.storage import Happened, Key, Raw, RefusedError, Storage
 
 MANY = 1_000_000
 
@@ -152,7 +152,7 @@ class FaultServer:
             return web.json_response({})
         try:
             reply, code = self._carry_out(http, request, subresource, orjson.loads(body) if body else {})
-        except Refused as error:
+        except RefusedError as error:
             return web.json_response(error.status(), status=error.code)
         if fault in (Fault.RESET_AFTER, Fault.SILENT_AFTER):
             return await _vanish(http, fault)
@@ -180,14 +180,14 @@ class FaultServer:
                 return storage.merge(collection, key, body), 200
             case "delete":
                 return storage.delete(collection, key, body.get("preconditions") or {}), 200
-        raise Refused(405, "MethodNotAllowed", f"{http.method} is not allowed")
+        raise RefusedError(405, "MethodNotAllowed", f"{http.method} is not allowed")
 
     def _list(self, http: web.Request, collection: str, namespace: str) -> Raw:
         limit = int(http.query.get("limit") or 0)
         token = http.query.get("continue") or ""
         version, _, after = token.partition("/") if token else (str(self.storage.version), "", "")
         if int(version) < self.storage.oldest:
-            raise Refused(410, "Expired", "the continue token is too old")
+            raise RefusedError(410, "Expired", "the continue token is too old")
         keys = sorted(key for key in self.storage.collection(collection) if not namespace or key[0] == namespace)
         keys = [key for key in keys if "|".join(key) > after] if after else keys
         page = keys[:limit] if limit else keys
@@ -199,11 +199,11 @@ class FaultServer:
 
     async def _watch(self, http: web.Request, request: Request, fault: Fault | None) -> web.StreamResponse:
         since = int(http.query["resourceVersion"])
-        gone = Refused(410, "Expired", f"too old resource version: {since} ({self.storage.oldest})")
+        gone = RefusedError(410, "Expired", f"too old resource version: {since} ({self.storage.oldest})")
         if since < self.storage.oldest and fault is None:
             fault = Fault.GONE_EVENT
         if since > self.storage.version:
-            late = Refused(504, "Timeout", "Too large resource version").status()
+            late = RefusedError(504, "Timeout", "Too large resource version").status()
             late["details"] = {"causes": [{"reason": "ResourceVersionTooLarge"}], "retryAfterSeconds": 1}
             return web.json_response(late, status=504)
         stream = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -272,9 +272,9 @@ def _parse(http: web.Request) -> tuple[Request, str]:
 def _refusal(fault: Fault | None) -> web.Response | None:
     match fault:
         case Fault.UNAUTHORIZED:
-            return web.json_response(Refused(401, "Unauthorized", "Unauthorized").status(), status=401)
+            return web.json_response(RefusedError(401, "Unauthorized", "Unauthorized").status(), status=401)
         case Fault.GONE:
-            return web.json_response(Refused(410, "Expired", "too old resource version").status(), status=410)
+            return web.json_response(RefusedError(410, "Expired", "too old resource version").status(), status=410)
         case Fault.THROTTLED_TEXT:
             return web.Response(status=429, text="Too many requests, please try again later.\n",
                                 headers={"Retry-After": "1"})

@@ -12,7 +12,7 @@ Path = str
 Key = tuple[str, str]
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A request that is answered with a Status object."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -55,7 +55,7 @@ class Storage:
         metadata = obj["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         if key in self.collection(collection):
-            raise Refused(409, "AlreadyExists", f"{collection} {key[1]!r} already exists")
+            raise RefusedError(409, "AlreadyExists", f"{collection} {key[1]!r} already exists")
         stored = copy.deepcopy(obj)
         stored["metadata"] = {**metadata, "uid": str(uuid.uuid4())}
         return self._store(collection, key, stored, "ADDED")
@@ -63,14 +63,14 @@ class Storage:
     def get(self, collection: str, key: Key) -> Raw:
         found = self.collection(collection).get(key)
         if found is None:
-            raise Refused(404, "NotFound", f"{collection} {key[1]!r} not found")
+            raise RefusedError(404, "NotFound", f"{collection} {key[1]!r} not found")
         return found
 
     def replace(self, collection: str, key: Key, obj: Raw) -> Raw:
         held = self.get(collection, key)
         wanted = obj["metadata"].get("resourceVersion")
         if wanted and wanted != held["metadata"]["resourceVersion"]:
-            raise Refused(409, "Conflict", "the object has been modified")
+            raise RefusedError(409, "Conflict", "the object has been modified")
         stored = copy.deepcopy(obj)
         stored["metadata"] = {**obj["metadata"], "uid": held["metadata"]["uid"]}
         if held["metadata"].get("deletionTimestamp"):
@@ -99,7 +99,7 @@ class Storage:
         held = self.get(collection, key)
         for name in ("uid", "resourceVersion"):
             if preconditions.get(name) not in (None, held["metadata"][name]):
-                raise Refused(409, "Conflict", f"precondition failed: {name}")
+                raise RefusedError(409, "Conflict", f"precondition failed: {name}")
         if held["metadata"].get("finalizers"):
             going = copy.deepcopy(held)
             going["metadata"].setdefault("deletionTimestamp", "2026-01-01T00:00:00Z")
@@ -154,7 +154,7 @@ def _patch(document: Raw, op: Raw) -> None:
         target = target[int(part)] if isinstance(target, list) else target[part]
     if op["op"] == "test":
         if (target[int(last)] if isinstance(target, list) else target.get(last)) != op["value"]:
-            raise Refused(422, "Invalid", "the server rejected our request due to an error in our request")
+            raise RefusedError(422, "Invalid", "the server rejected our request due to an error in our request")
     elif op["op"] == "add" and isinstance(target, list):
         target.append(op["value"])
     elif op["op"] in ("add", "replace"):

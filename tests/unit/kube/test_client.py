@@ -137,7 +137,7 @@ async def test_a_list_that_expires_between_two_pages_is_read_again_in_one_piece(
     """T22."""
     for number in range(1100):
         server.storage.create("/api/v1/configmaps", config_map(f"c{number:04}"))
-    server.inject(Fault.GONE, when=lambda request: server.count("list") == 2)
+    server.inject(Fault.GONE, when=lambda _: server.count("list") == 2)
     assert len(await client.list(CONFIG_MAPS)) == 1100
 
 

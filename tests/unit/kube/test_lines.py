@@ -1,5 +1,6 @@
 """Splitting a watch's chunks into lines."""
 
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
@@ -23,7 +24,7 @@ async def test_lines_are_the_same_however_the_stream_is_cut(parts: list[bytes], 
     """T22: a line may come in any number of pieces, and several lines in one."""
     stream = b"\n".join(parts)
     edges = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
-    pieces = [stream[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[start:end] for start, end in itertools.pairwise(edges)]
 
     assert await _lines(pieces) == [line for line in stream.split(b"\n") if line]
 

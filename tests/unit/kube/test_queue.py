@@ -5,6 +5,7 @@ import random
 import time
 
 from netclaim.kube.queue import Lane, TokenBucket, WorkQueue
+from tests.waiting import until
 
 
 def _queue(**options: float) -> WorkQueue[str]:
@@ -58,8 +59,7 @@ async def test_one_key_is_never_worked_on_twice_at_once_under_random_load() -> N
         queue.add(key, chance.choice([Lane.LIVE, Lane.SLOW]))
         if chance.random() < 0.1:
             await asyncio.sleep(0.001)
-    while not queue.at_rest:
-        await asyncio.sleep(0.005)
+    await until(lambda: queue.at_rest, what="all keys worked on")
     queue.close()
     await asyncio.gather(*workers)
     assert all(last_run[key] >= last_add[key] for key in last_add)
