@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from node_agent.datapath import plan
+from node_agent.datapath.decode import Device
 from node_agent.datapath.execute import Executor
-from node_agent.datapath.messages import Device
 from node_agent.datapath.model import GATEWAY_MAC, Attachment, Difference, NodeConfig, Record
 from node_agent.datapath.netlink import Refusal, tunnel_source
 from node_agent.datapath.nft import Firewall

@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from node_agent.datapath import messages, namespaces, taps
+from node_agent.datapath import decode, messages, namespaces, taps
+from node_agent.datapath.decode import Device
 from node_agent.datapath.errors import DeviceTakenError, KernelRefusedError, LinkMissingError
-from node_agent.datapath.messages import Device, Message, Received
+from node_agent.datapath.messages import Message, Received
 from node_agent.datapath.netlink import Netlink, Refusal, set_tunnel_source
 from node_agent.datapath.nft import Firewall
 from node_agent.datapath.objects import (
@@ -97,7 +98,7 @@ class Executor:
                 self._index.pop(name, None)
                 return None
             raise KernelRefusedError(f"to read the device {name}", answer.code, answer.said)
-        found = messages.device(answer[0])
+        found = decode.device(answer[0])
         self._index[name] = found.index
         return found
 
@@ -181,6 +182,8 @@ class Executor:
         """
         for attempt in range(_MEMORY_TRIES):
             answers = await self.netlink.exchange([request.message for request in requests])
+            if any(isinstance(answer, Refusal) and answer.code == errno.ENODEV for answer in answers):
+                self._index = dict(_ALWAYS)  # somebody removed a device: no index is to be trusted
             short_of_memory = []
             for request, answer in zip(requests, answers, strict=True):
                 last = attempt == _MEMORY_TRIES - 1
@@ -223,7 +226,7 @@ class Executor:
         existing = await self.device(link.name)
         if existing is not None:
             _adopt(link, existing)
-            await self._exchange(step, [*_adorn(link), *_repair(link, existing)])
+            await self._exchange(step, [*_adorn(link, new=False), *_repair(link, existing)])
             await self._learn_peer(link)
             return
         if isinstance(link, Tap):
@@ -231,7 +234,7 @@ class Executor:
                 await asyncio.to_thread(taps.create, link.name)
             except OSError as error:
                 raise KernelRefusedError(step, error.errno or errno.EIO, str(error)) from error
-            await self._exchange(step, _adorn(link))
+            await self._exchange(step, _adorn(link, new=True))
         else:
             await self._create_link(step, link)
         if await self.device(link.name) is None:
@@ -254,7 +257,7 @@ class Executor:
                 raise TypeError("a tap is made by an ioctl")
             else:
                 creating = messages.new_vrf(link)
-            await self._exchange(step, [creating, *_adorn(link)])
+            await self._exchange(step, [creating, *_adorn(link, new=True)])
         finally:
             if namespace is not None:
                 os.close(namespace)
@@ -268,7 +271,7 @@ class Executor:
         for family in FAMILIES:
             try:
                 found = await self.netlink.dump(
-                    messages.dump_routes(family, table=table), lambda message: messages.route(message, names)
+                    messages.dump_routes(family, table=table), lambda message: decode.route(message, names)
                 )
             except Refusal as refusal:
                 if refusal.code in messages.GONE:
@@ -299,8 +302,9 @@ class Executor:
             await namespaces.within(self._netns, write)
 
 
-def _adorn(link: Link) -> list[Message]:
-    if isinstance(link, Tap):
+def _adorn(link: Link, *, new: bool) -> list[Message]:
+    """What a device gets after it was made. Setting a MAC, even the same, costs a device its neighbours: once only."""
+    if isinstance(link, Tap) and new:
         return [messages.adorn_tap(link)]
     adorned = [messages.adorn_link(link.name, link.alias)]
     if isinstance(link, Veth) and link.netns is None:

@@ -1,7 +1,6 @@
-"""Kernel objects as netlink messages, and netlink messages as kernel objects. Pure: plain data on both sides.
+"""Kernel objects as netlink messages: plain data, fields and attributes by name. Pure.
 
-What is sent is a ``Message`` (fields and attributes by name); what was received is read through ``get``, as pyroute2
-hands it over. Numbers are the kernel's (linux/rtnetlink.h, linux/fib_rules.h, linux/neighbour.h, linux/if_addr.h).
+Numbers are the kernel's (linux/rtnetlink.h, linux/fib_rules.h, linux/neighbour.h, linux/if_addr.h).
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_address, ip_interface, ip_network
+from ipaddress import IPv6Address
 from socket import AF_INET, AF_INET6
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from node_agent.datapath.names import LINK_GROUP, PROTOCOL
 from node_agent.datapath.objects import (
@@ -53,17 +52,14 @@ SCOPE_UNIVERSE, SCOPE_LINK, SCOPE_HOST, SCOPE_NOWHERE = 0, 253, 254, 255
 RULE_LOOKUP, RULE_BLACKHOLE = 1, 6
 PERMANENT, PROXY = 0x80, 0x08
 NODAD, NOPREFIXROUTE = 0x02, 0x200
-ADDRESS_TENTATIVE_OR_FAILED = 0x40 | 0x08
 SEG6, SEG6_LOCAL = 5, 7
 RED = "encap.red"
 WIDE_TABLE = 252
 LOCAL_TABLE = 255
 ADDR_GEN_NONE = 1
-IPV6_DEFAULT_METRIC = 1024
 
-_ACTIONS: dict[int, Literal["End.DX4", "End.DX6", "End.DT46"]] = {6: "End.DX4", 5: "End.DX6", 16: "End.DT46"}
 _FAMILY_NUMBER: dict[int, int] = {4: AF_INET, 6: AF_INET6}
-_FAMILY: dict[int, Family] = {AF_INET: 4, AF_INET6: 6}
+FAMILY_OF_NUMBER: dict[int, Family] = {AF_INET: 4, AF_INET6: 6}
 
 
 class Received(Protocol):
@@ -367,126 +363,3 @@ def dump_neighbours(family: int, index: int, *, proxies: bool) -> Message:
 def dump_addresses(family: int, index: int) -> Message:
     """The addresses of a device."""
     return Message("address", GET_ADDRESS, REQUEST | ROOT_DUMP, {"family": _FAMILY_NUMBER[family], "index": index})
-
-
-# -- decoding ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device as the kernel describes it. ``peer``: the index of the other end of a veth, in its own namespace."""
-
-    name: str
-    index: int
-    kind: str
-    mac: str
-    mtu: int
-    up: bool
-    running: bool
-    alias: str
-    group: int
-    master: int
-    peer: int
-
-    @property
-    def ours(self) -> bool:
-        """Whether it carries our mark."""
-        return self.group == LINK_GROUP
-
-
-def device(message: Received) -> Device:
-    """A device from RTM_NEWLINK."""
-    information = message.get("IFLA_LINKINFO")
-    return Device(
-        name=message.get("IFLA_IFNAME"),
-        index=message.get("index"),
-        kind=(information.get("IFLA_INFO_KIND") if information is not None else None) or "",
-        mac=message.get("IFLA_ADDRESS") or "",
-        mtu=message.get("IFLA_MTU") or 0,
-        up=bool(message.get("flags") & IFF_UP),
-        running=bool(message.get("flags") & IFF_LOWER_UP) and message.get("IFLA_OPERSTATE") in ("UP", "UNKNOWN"),
-        alias=message.get("IFLA_IFALIAS") or "",
-        group=message.get("IFLA_GROUP") or 0,
-        master=message.get("IFLA_MASTER") or 0,
-        peer=message.get("IFLA_LINK") or 0,
-    )
-
-
-def rule(message: Received) -> Rule | None:
-    """A rule from RTM_NEWRULE; None for an action that we never use."""
-    family, action = _FAMILY.get(message.get("family")), message.get("action")
-    if family is None or action not in (RULE_LOOKUP, RULE_BLACKHOLE):
-        return None
-    source, destination = message.get("FRA_SRC"), message.get("FRA_DST")
-    return Rule(
-        family=family,
-        priority=message.get("FRA_PRIORITY") or 0,
-        table=message.get("FRA_TABLE") if action == RULE_LOOKUP else None,
-        iif=message.get("FRA_IIFNAME"),
-        oif=message.get("FRA_OIFNAME"),
-        source=ip_network(f"{source}/{message.get('src_len')}") if source else None,
-        destination=ip_network(f"{destination}/{message.get('dst_len')}") if destination else None,
-        mark=message.get("FRA_FWMARK"),
-        ours=message.get("FRA_PROTOCOL") == PROTOCOL,
-    )
-
-
-def route(message: Received, device_name: Mapping[int, str]) -> Route | None:
-    """A route from RTM_NEWROUTE; None for a kind that we never use."""
-    family = _FAMILY.get(message.get("family"))
-    kind = next((k for k, number in ROUTE_TYPES.items() if number == message.get("type")), None)
-    if family is None or kind is None:
-        return None
-    destination = message.get("RTA_DST") or ("0.0.0.0" if family == 4 else "::")
-    metric, via, source = message.get("RTA_PRIORITY"), message.get("RTA_GATEWAY"), message.get("RTA_PREFSRC")
-    index = message.get("RTA_OIF")
-    return Route(
-        table=message.get("RTA_TABLE") or message.get("table"),
-        destination=ip_network(f"{destination}/{message.get('dst_len')}"),
-        kind=kind,
-        dev=device_name.get(index, f"#{index}") if index else None,
-        via=ip_address(via) if via else None,
-        source=ip_address(source) if source else None,
-        metric=None if metric in (None, 0, IPV6_DEFAULT_METRIC) else metric,
-        encap=_encap(message),
-        ours=message.get("proto") == PROTOCOL,
-    )
-
-
-def _encap(message: Received) -> Encapsulate | Decapsulate | None:
-    kind, content = message.get("RTA_ENCAP_TYPE"), message.get("RTA_ENCAP")
-    if kind == SEG6:
-        segments = content.get("SEG6_IPTUNNEL_SRH")
-        # Anything but one segment in reduced form is not what we install: it compares as nothing.
-        if segments["mode"] == RED and len(segments["segs"]) == 1:
-            return Encapsulate(IPv6Address(segments["segs"][0]))
-    if kind == SEG6_LOCAL:
-        hop = content.get("SEG6_LOCAL_NH4") or content.get("SEG6_LOCAL_NH6")
-        table = content.get("SEG6_LOCAL_VRFTABLE")
-        action = _ACTIONS.get(_value(content.get("SEG6_LOCAL_ACTION")))
-        if action is not None:
-            return Decapsulate(action, ip_address(_value(hop)) if hop else None, _value(table))
-    return None
-
-
-def _value(attribute: Any) -> Any:
-    return attribute["value"] if isinstance(attribute, Mapping) else attribute
-
-
-def neighbour(message: Received, dev: str) -> Neighbour | ProxyNeighbour | None:
-    """A permanent or proxied neighbour from RTM_NEWNEIGH; None for a learned one."""
-    address = message.get("NDA_DST")
-    if message.get("flags") & PROXY:
-        return ProxyNeighbour(dev, ip_address(address))
-    if not message.get("state") & PERMANENT:
-        return None
-    return Neighbour(dev, ip_address(address), message.get("NDA_LLADDR") or "")
-
-
-def address(message: Received, dev: str) -> DeviceAddress | None:
-    """An address from RTM_NEWADDR; None for one that is tentative or failed duplicate address detection."""
-    flags = message.get("IFA_FLAGS") or 0
-    if flags & ADDRESS_TENTATIVE_OR_FAILED:
-        return None
-    interface = ip_interface(f"{message.get('IFA_LOCAL') or message.get('IFA_ADDRESS')}/{message.get('prefixlen')}")
-    return DeviceAddress(dev, interface, prefix_route=not flags & NOPREFIXROUTE)

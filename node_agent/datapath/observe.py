@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv6Address
 
-from node_agent.datapath import messages
+from node_agent.datapath import decode, messages
+from node_agent.datapath.decode import Device
 from node_agent.datapath.errors import KernelRefusedError
-from node_agent.datapath.messages import Device, Received
+from node_agent.datapath.messages import Received
 from node_agent.datapath.netlink import Netlink, Refusal
 from node_agent.datapath.objects import FAMILIES, Object, Route, Rule
 
@@ -22,18 +23,18 @@ class Observer:
         """Every rule of both families (the kernel cannot filter them)."""
         found: set[Rule] = set()
         for family in FAMILIES:
-            found.update(await self._dump(messages.dump_rules(family), messages.rule))
+            found.update(await self._dump(messages.dump_rules(family), decode.rule))
         return frozenset(found)
 
     async def routes(self, table: int | None, names: Mapping[int, str], *, oif: int | None = None) -> frozenset[Route]:
         """Our routes in a table (None: in every table), by both families; ``names``: ifindex to device name."""
 
-        def decode(message: Received) -> Route | None:
-            return messages.route(message, names)
+        def wanted(message: Received) -> Route | None:
+            return decode.route(message, names)
 
         found: set[Route] = set()
         for family in FAMILIES:
-            found.update(await self._dump(messages.dump_routes(family, table=table, oif=oif), decode))
+            found.update(await self._dump(messages.dump_routes(family, table=table, oif=oif), wanted))
         return frozenset(found)
 
     async def on_device(self, device: Device) -> frozenset[Object]:
@@ -42,11 +43,11 @@ class Observer:
         found: set[Object] = set()
         for family in FAMILIES:
             found.update(
-                await self._dump(messages.dump_addresses(family, index), lambda got: messages.address(got, name))
+                await self._dump(messages.dump_addresses(family, index), lambda got: decode.address(got, name))
             )
             for proxies in (False, True):
                 query = messages.dump_neighbours(family, index, proxies=proxies)
-                found.update(await self._dump(query, lambda got: messages.neighbour(got, name)))
+                found.update(await self._dump(query, lambda got: decode.neighbour(got, name)))
         return frozenset(found)
 
     async def local_routes(self, device: Device) -> frozenset[Route]:
@@ -55,7 +56,7 @@ class Observer:
         found: set[Route] = set()
         for family in FAMILIES:
             query = messages.dump_routes(family, table=messages.LOCAL_TABLE, oif=device.index, ours=False)
-            found.update(await self._dump(query, lambda message: messages.route(message, names)))
+            found.update(await self._dump(query, lambda message: decode.route(message, names)))
         return frozenset(found)
 
     async def gateway_to(self, address: IPv6Address) -> IPv6Address | None:
@@ -69,11 +70,11 @@ class Observer:
     async def devices(self) -> tuple[Device, ...]:
         """Every device of our making. A full dump: for the sweep only."""
 
-        def decode(message: Received) -> Device | None:
-            found = messages.device(message)
+        def wanted(message: Received) -> Device | None:
+            found = decode.device(message)
             return found if found.ours else None
 
-        return tuple(await self._dump(messages.dump_links(), decode))
+        return tuple(await self._dump(messages.dump_links(), wanted))
 
     async def _dump(
         self, query: messages.Message, decode: messages.Decoder[messages.Decoded]

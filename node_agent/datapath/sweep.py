@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from node_agent.datapath import plan
+from node_agent.datapath.decode import Device
 from node_agent.datapath.execute import Executor
-from node_agent.datapath.messages import Device
 from node_agent.datapath.model import NodeConfig, Record, Stray
 from node_agent.datapath.nft import Firewall
 from node_agent.datapath.objects import (

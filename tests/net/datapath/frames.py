@@ -1,5 +1,7 @@
 """Frames built by hand, as a guest that obeys nobody would send them."""
 
+import fcntl
+import os
 import socket
 import struct
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -100,6 +102,13 @@ def packet_socket(device: str) -> socket.socket:
     opened.bind((device, 3))
     opened.settimeout(0)
     return opened
+
+
+def tap(name: str) -> int:
+    """A descriptor on a persistent tap of the calling thread's namespace, as a virtual machine holds it."""
+    descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(descriptor, 0x400454CA, struct.pack("16sH22x", name.encode(), 0x1002))  # TUNSETIFF, TAP without headers
+    return descriptor
 
 
 def udp_socket(address: str, port: int) -> socket.socket:

@@ -1,0 +1,118 @@
+"""The planner: from a node, a VPC, an attachment or a remote prefix to ordered steps. Pure.
+
+Both backends stand on one design: every VPC has a table T for its own routes and a veth pair through which packets
+for other nodes leave T; behind it they are encapsulated in a table T' that nothing else reaches, so a guest can
+never address a segment. Without VRF, rules by device lead into T; with VRF, a VRF device does.
+
+Order is what keeps it closed: rules and firewall elements are there before a host end is up, and a host end is down
+before they go (a rule outlives its device and would revive for a new one of that name).
+"""
+
+from __future__ import annotations
+
+from node_agent.datapath.plan.attachment import (
+    BringUp,
+    alias,
+    attachment_elements,
+    attachment_link,
+    attachment_rules,
+    before_up,
+    bring_up,
+    detach,
+    gateways_in_use,
+    guest_mac,
+    guest_objects,
+    host_objects,
+)
+from node_agent.datapath.plan.common import (
+    DEFAULT,
+    INNER_MAC,
+    LAST_METRIC,
+    LINK_LOCAL_GATEWAY,
+    LOCAL_METRIC,
+    LOCAL_PRIORITY,
+    LOCAL_TABLE,
+    MAIN_TABLE,
+    OUTER_MAC,
+    PAIR_INNER,
+    PAIR_OUTER,
+    REMOTE_METRIC,
+    SOLICITED_NODES,
+    families,
+    family_of,
+    gateways,
+    host_interface,
+    tenant_table,
+    underlay_table,
+    unreachable,
+)
+from node_agent.datapath.plan.node import locator_route, node_objects, node_sysctls, node_up
+from node_agent.datapath.plan.vpc import (
+    accept_remote,
+    gateway_down,
+    gateway_objects,
+    gateway_up,
+    hidden_local,
+    remote_objects,
+    sids,
+    vpc_devices,
+    vpc_down,
+    vpc_links,
+    vpc_rules,
+    vpc_segments,
+    vpc_tables,
+    vpc_up,
+)
+
+__all__ = [
+    "DEFAULT",
+    "INNER_MAC",
+    "LAST_METRIC",
+    "LINK_LOCAL_GATEWAY",
+    "LOCAL_METRIC",
+    "LOCAL_PRIORITY",
+    "LOCAL_TABLE",
+    "MAIN_TABLE",
+    "OUTER_MAC",
+    "PAIR_INNER",
+    "PAIR_OUTER",
+    "REMOTE_METRIC",
+    "SOLICITED_NODES",
+    "BringUp",
+    "accept_remote",
+    "alias",
+    "attachment_elements",
+    "attachment_link",
+    "attachment_rules",
+    "before_up",
+    "bring_up",
+    "detach",
+    "families",
+    "family_of",
+    "gateway_down",
+    "gateway_objects",
+    "gateway_up",
+    "gateways",
+    "gateways_in_use",
+    "guest_mac",
+    "guest_objects",
+    "hidden_local",
+    "host_interface",
+    "host_objects",
+    "locator_route",
+    "node_objects",
+    "node_sysctls",
+    "node_up",
+    "remote_objects",
+    "sids",
+    "tenant_table",
+    "underlay_table",
+    "unreachable",
+    "vpc_devices",
+    "vpc_down",
+    "vpc_links",
+    "vpc_rules",
+    "vpc_segments",
+    "vpc_tables",
+    "vpc_up",
+]
