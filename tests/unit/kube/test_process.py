@@ -189,10 +189,10 @@ class _Idle:
 
 
 @pytest.fixture
-async def idle(kubeconfig: str) -> AsyncIterator[_Idle]:
+async def idle(kubeconfig: str) -> _Idle:
     made = _Idle(kubeconfig)
     await made.wire()
-    yield made
+    return made
 
 
 async def test_a_standby_is_ready_and_works_only_when_it_leads(
