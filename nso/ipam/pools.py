@@ -208,7 +208,7 @@ def is_bare(pool: PoolView, catalogue: Catalogue) -> bool:
 def mark(pool: PoolView, now: datetime) -> JsonPatch:
     """Announce the removal of an idle pool: nothing new comes in from here on. A Conflict when somebody held it."""
     annotations = {**(pool.raw["metadata"].get("annotations") or {}), REMOVING: timestamp(now)}
-    return _annotate(pool, annotations)
+    return annotate(pool, annotations)
 
 
 def plan_marked(pool: PoolView, rest: Rest) -> Plan:
@@ -216,11 +216,12 @@ def plan_marked(pool: PoolView, rest: Rest) -> Plan:
     if rest.allocations or rest.ranges:
         annotations = dict(pool.raw["metadata"].get("annotations") or {})
         annotations.pop(REMOVING, None)
-        return Plan((_annotate(pool, annotations),))
+        return Plan((annotate(pool, annotations),))
     return Plan((Delete(resources.IP_POOLS, pool.key, pool.id.uid, resource_version=pool.id.version, guarded=True),))
 
 
-def _annotate(pool: PoolView, annotations: dict[str, str]) -> JsonPatch:
+def annotate(pool: PoolView, annotations: dict[str, str]) -> JsonPatch:
+    """Replace the pool's annotations in the very version that was seen; a Conflict in any other."""
     return JsonPatch(
         resources.IP_POOLS,
         pool.key,

@@ -1,0 +1,175 @@
+"""Two leaders over one set of objects, each with an old view and liable to crash: nothing is ever given twice.
+
+The long run: ``NETCLAIM_MACHINE_EXAMPLES=20000 python -m pytest tests/unit/ipam/test_machine.py`` takes 10^6 steps.
+"""
+
+import os
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from netclaim.api import ipam
+from netclaim.api.meta import Raw
+from netclaim.api.resources import IP_ALLOCATIONS, IP_CLAIMS, IP_CLASSES, IP_POOLS
+from nso.ipam import invariants
+from tests.unit.ipam.leader import Leader
+from tests.unit.ipam.objects import PROJECT, ip_class, root_pool
+from tests.unit.ipam.world import KINDS, World
+
+ALWAYS = {
+    invariants.BLOCK_TWICE,
+    invariants.NOT_ALLOCATED,
+    invariants.OTHER_BLOCK,
+    invariants.OUTSIDE_PARENT,
+    invariants.OUTSIDE_POOL,
+    invariants.RESERVED,
+    invariants.WRONG_NAME,
+    invariants.MALFORMED,
+}
+"""What must hold after every single step, crash or not."""
+
+BLOCKS = [f"block-{number}" for number in range(7)]
+RANGES = ["range-a", "range-b", "upper-a"]
+NETWORKS = ["a", "b"]
+CRASHES = st.one_of(st.none(), st.none(), st.integers(1, 3))
+LEADERS = st.integers(0, 1)
+
+
+def small_project() -> World:
+    """A /28 that is cut into a /29 per network, that into a /30 per network and location, that into addresses."""
+    world = World()
+    roles = ["network", "location"]
+    for raw in (
+        ip_class("upper", 29, poolPer=["network"]),
+        ip_class("subnet", 30, parentClassName="upper", poolPer=roles, reservations={"leading": 1}),
+        ip_class("leaf", 32, parentClassName="subnet", default=True),
+        ip_class("loose", 32, cooldown="20s"),
+    ):
+        world.put(IP_CLASSES, raw)
+    world.put(IP_POOLS, root_pool("root", "10.0.0.0/28", "upper", ready=False))
+    world.put(IP_POOLS, root_pool("loose", "10.1.0.0/30", "loose", ready=False))
+    return world
+
+
+def scope(network: str) -> Raw:
+    return {
+        "network": {"kind": "Network", "namespace": "shop", "name": network},
+        "location": {"kind": "Location", "name": "here"},
+    }
+
+
+class TwoLeaders(RuleBasedStateMachine):
+    """Random orders of creating, deleting, seeing, acting, crashing and waiting."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.world = small_project()
+        self.leaders = [Leader(self.world), Leader(self.world)]
+        for leader in self.leaders:
+            self.everything(leader)
+
+    def create(self, name: str, spec: dict[str, Any]) -> None:
+        if self.world.get(IP_CLAIMS, (PROJECT, name)) is None:
+            metadata = {"name": name, "namespace": PROJECT, "finalizers": [ipam.CLAIM_FINALIZER]}
+            self.world.create(IP_CLAIMS, {"metadata": metadata, "spec": spec, "status": {"conditions": []}})
+
+    @rule(name=st.sampled_from(BLOCKS), network=st.sampled_from(NETWORKS), loose=st.booleans())
+    def claim_block(self, name: str, network: str, *, loose: bool) -> None:
+        wish = {"className": "loose"} if loose else {"ipFamily": "IPv4"}
+        self.create(name, {**wish, "scope": scope(network), "target": "Block"})
+
+    @rule(name=st.sampled_from(RANGES))
+    def claim_range(self, name: str) -> None:
+        kind, network = name.split("-")
+        self.create(
+            name,
+            {"className": "upper" if kind == "upper" else "subnet", "scope": scope(network), "target": "Range"},
+        )
+
+    @rule(name=st.sampled_from(BLOCKS + RANGES))
+    def release(self, name: str) -> None:
+        if self.world.get(IP_CLAIMS, (PROJECT, name)):
+            self.world.delete(IP_CLAIMS, (PROJECT, name))
+
+    @rule(number=LEADERS, kind=st.sampled_from(KINDS))
+    def see(self, number: int, kind: Any) -> None:
+        self.leaders[number].sync(kind)
+
+    @rule(number=LEADERS)
+    def see_all(self, number: int) -> None:
+        self.leaders[number].sync_all()
+
+    @rule(number=LEADERS, name=st.sampled_from(BLOCKS + RANGES), crash=CRASHES)
+    def act_on_claim(self, number: int, name: str, crash: int | None) -> None:
+        self.leaders[number].reconcile(IP_CLAIMS, (PROJECT, name), crash)
+
+    @rule(number=LEADERS, which=st.integers(0, 9), crash=CRASHES)
+    def act_on_pool(self, number: int, which: int, crash: int | None) -> None:
+        self.act_on(IP_POOLS, number, which, crash)
+
+    @rule(number=LEADERS, which=st.integers(0, 19))
+    def act_on_allocation(self, number: int, which: int) -> None:
+        self.act_on(IP_ALLOCATIONS, number, which, None)
+
+    def act_on(self, kind: Any, number: int, which: int, crash: int | None) -> None:
+        known = self.leaders[number].lists[kind]
+        if known:
+            metadata = known[which % len(known)]["metadata"]
+            self.leaders[number].reconcile(kind, (metadata["namespace"], metadata["name"]), crash)
+
+    @rule(number=LEADERS)
+    def act_on_everything(self, number: int) -> None:
+        self.everything(self.leaders[number])
+
+    def everything(self, leader: Leader) -> None:
+        for kind in (IP_CLASSES, IP_POOLS, IP_CLAIMS, IP_ALLOCATIONS):
+            leader.sync_all()
+            for raw in leader.lists[kind]:
+                leader.reconcile(kind, (raw["metadata"]["namespace"], raw["metadata"]["name"]))
+                leader.sync_all()
+
+    @rule(seconds=st.integers(1, 30))
+    def time_passes(self, seconds: int) -> None:
+        self.world.seconds += seconds
+
+    def violations(self) -> list[invariants.Violation]:
+        kinds = {"classes": IP_CLASSES, "pools": IP_POOLS, "claims": IP_CLAIMS, "allocations": IP_ALLOCATIONS}
+        return invariants.check(**{name: self.world.listed(kind) for name, kind in kinds.items()})
+
+    @invariant()
+    def nothing_is_given_twice(self) -> None:
+        """T01, T05, T06: whatever was seen late, and wherever a leader crashed."""
+        published = [cidr for _, cidr in self.world.published()]
+        assert len(published) == len(set(published)), published
+        found = [str(each) for each in self.violations() if each.invariant in ALWAYS]
+        assert not found, found
+
+    def teardown(self) -> None:
+        """Without crashes everything converges; and when all is released nothing is left (R15, T07)."""
+        if not hasattr(self, "world"):
+            return
+        self.settle()
+        assert not self.violations()
+        for raw in self.world.listed(IP_CLAIMS):
+            told = self.world.conditions(IP_CLAIMS, (PROJECT, raw["metadata"]["name"]))
+            assert told[ipam.BOUND]["reason"] in {ipam.REASON_BOUND, ipam.REASON_POOL_EXHAUSTED}
+        for name in [raw["metadata"]["name"] for raw in self.world.listed(IP_CLAIMS)]:
+            self.world.delete(IP_CLAIMS, (PROJECT, name))
+        self.settle()
+        assert not self.world.listed(IP_CLAIMS)
+        assert not self.world.listed(IP_ALLOCATIONS)
+        assert sorted(raw["metadata"]["name"] for raw in self.world.listed(IP_POOLS)) == ["loose", "root"]
+
+    def settle(self) -> None:
+        for _ in range(14):
+            self.world.seconds += 10
+            self.everything(self.leaders[0])
+        self.everything(self.leaders[1])
+
+
+TestTwoLeaders = TwoLeaders.TestCase
+TestTwoLeaders.settings = settings(
+    max_examples=int(os.environ.get("NETCLAIM_MACHINE_EXAMPLES", "15")), stateful_step_count=50, deadline=None
+)
