@@ -75,6 +75,11 @@ class Settings(CommonSettings):
                 "--location is required: the name of the one location this cell serves, e.g. --location=us-central-1 "
                 "(only --controllers=ipam goes without)"
             )
+        if "compute" in self.controllers and self.pod_provider and self.attachment_mode == "Hypervisor":
+            raise ValueError(
+                "--attachment-mode=Hypervisor needs --pod-provider=false: a tap lies in the host's namespace and a plain "
+                "Pod cannot use it; let a provider of virtual machines run the instances"
+            )
         return self
 
     @property
