@@ -147,13 +147,7 @@ async def test_two_clusters_at_once_know_nothing_of_each_other(cluster: Cluster,
 
 async def test_a_cluster_ends_when_the_process_that_wanted_it_is_killed(tmp_path: Path) -> None:
     """spec/testing.md: every child ends with the parent, also on SIGKILL."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path)],
-        cwd=CHECKOUT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as owner:
+    with begin([sys.executable, "-c", OWNER, str(tmp_path)]) as owner:
         lines = iter(owner.stdout.readline, "")
         assert any(line == "ready\n" for line in lines)
         traces = Traces.of(Cluster.load(tmp_path))
@@ -171,9 +165,7 @@ async def test_a_killed_supervisor_takes_every_process_with_it_and_the_next_down
     cluster = Cluster.up(tmp_path, nodes=0)
     traces = Traces.of(cluster)
     supervisor = cluster.state.supervisor_pid
-    reaper = next(
-        pid for pid in children_of(supervisor) if b"dev.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
+    reaper = next(pid for pid in children_of(supervisor) if "dev.supervisor" in command_of(pid))
     if reaper_too:
         os.kill(reaper, signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
