@@ -6,7 +6,7 @@ attachment's identity (compared exactly: base62 knows case) and its attachmentRe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,7 +40,8 @@ class Heard:
 class Observed:
     """An attachment, what is said of it, and whom it is told to.
 
-    `facts_node_exists` speaks of the node in the attachment's facts, if there is one.
+    `facts_node_exists` speaks of the node in the attachment's facts, if there is one. `is_fresh`: the advertisement was
+    made moments ago, and what its node says about it is about to follow.
     """
 
     interface: NetworkInterface | None
@@ -48,14 +49,20 @@ class Observed:
     attachment: VPCAttachment | None
     heard: tuple[Heard, ...] = ()
     facts_node_exists: bool = True
+    is_fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The writes of a pass. `lost_node` names a node whose facts are cleared once it is gone at the API server too."""
+    """The writes of a pass.
+
+    `lost_node` names a node whose facts are cleared once it is gone at the API server too. `waits` tells that something
+    was left unsaid because it is about to change.
+    """
 
     writes: tuple[Write, ...] = ()
     lost_node: str | None = None
+    waits: bool = False
 
 
 def exists(node: Raw | None) -> bool:
@@ -70,18 +77,27 @@ def plan(seen: Observed) -> Plan:
     """What is said about Programmed, and what becomes of the node facts."""
     ours = tuple(one for one in seen.heard if seen.attachment is not None and is_about(one, seen.attachment))
     judged = _judge(seen, ours)
-    writes: list[Write] = []
+    waits = seen.is_fresh and judged is not None and judged.reason == reasons.AWAITING_DATA_PLANE.name
+    writes = list(_tell(seen, judged, waits=waits))
+    attachment = seen.attachment
+    if attachment is not None and attachment.status.node and not seen.facts_node_exists:
+        return Plan(tuple(writes), lost_node=attachment.status.node)
+    if attachment is not None:
+        writes.extend(_foreign_facts(attachment, ours))
+    return Plan(tuple(writes), waits=waits)
+
+
+def _tell(seen: Observed, judged: Verdict | None, *, waits: bool) -> Iterator[Write]:
+    """Programmed on attachment, interface and claim.
+
+    While the verdict is about to change, only an object that says True is corrected: three writes less for each Pod.
+    """
     for found in (seen.attachment, seen.interface, seen.claim):
         if found is None or (found.is_going and not isinstance(found, VPCAttachment)):
             continue
-        verdict = _for_object(found, judged, seen)
-        if verdict is not None:
-            writes.append(_programmed(found, verdict))
-    if seen.attachment is not None:
-        if seen.attachment.status.node and not seen.facts_node_exists:
-            return Plan(tuple(writes), lost_node=seen.attachment.status.node)
-        writes.extend(_foreign_facts(seen.attachment, ours))
-    return Plan(tuple(writes))
+        verdict, current = _for_object(found, judged, seen), programmed(found)
+        if verdict is not None and (not waits or (current is not None and current.status == "True")):
+            yield _programmed(found, verdict)
 
 
 def is_about(heard: Heard, attachment: VPCAttachment) -> bool:
@@ -112,11 +128,6 @@ def _judge(seen: Observed, ours: tuple[Heard, ...]) -> Verdict | None:
         gone = seen.attachment.status.node
     if gone is not None:
         return reasons.NODE_GONE(node=gone)
-    if alive:
-        return reasons.DETACHED(why="only the advertisement of a container that has let go is left")
-    if ours:
-        routers = ", ".join(sorted({one.advertisement.spec.router_ref.name for one in ours}))
-        return reasons.DETACHED(why=f"it is advertised by router {routers}, which is not there")
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from netclaim.api import resources
@@ -23,6 +24,8 @@ BY_ATTACHMENT: Final = "attachment"
 BY_ROUTER: Final = "router"
 BY_NODE: Final = "node"
 NODE_LOST_EVENT: Final = "NodeFactsCleared"
+FRESH: Final = timedelta(seconds=3)
+"""How long a new advertisement may go without a word of its node before that is told."""
 
 
 def attachment_keys(raw: Raw) -> Iterable[Key]:
@@ -60,13 +63,14 @@ class Adverts:
         self._namespace = system_namespace
         self._recorder = recorder
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         """Observe, plan, apply; facts of a lost node are cleared only after the API server confirmed the loss."""
         seen = self._observe(key)
         planned = plan(seen)
         await apply.execute(self._cluster, planned.writes, self._recorder)
         if planned.lost_node is not None and seen.attachment is not None:
             await self._clear(seen.attachment, planned.lost_node)
+        return FRESH.total_seconds() if planned.waits else None
 
     async def _clear(self, attachment: VPCAttachment, node: str) -> None:
         try:
@@ -87,12 +91,14 @@ class Adverts:
         if attached is None:
             return Observed(interface, claim, None)
         attachment = VPCAttachment.model_validate(attached)
-        advertisements = self._cluster.store(resources.BGP_ADVERTISEMENTS).by(BY_ATTACHMENT, key)
+        found = self._cluster.store(resources.BGP_ADVERTISEMENTS).by(BY_ATTACHMENT, key)
+        advertisements = [BGPAdvertisement.model_validate(one) for one in found]
         return Observed(
             interface,
             claim,
             attachment,
-            heard=tuple(self._heard(BGPAdvertisement.model_validate(one)) for one in advertisements),
+            heard=tuple(self._heard(one) for one in advertisements),
+            is_fresh=any(_age(one) < FRESH for one in advertisements),
             facts_node_exists=attachment.status.node is None or self._exists(attachment.status.node),
         )
 
@@ -116,3 +122,9 @@ class Adverts:
         routers = self._cluster.store(resources.BGP_ROUTERS).by(BY_NODE, name)
         keys = {(raw["metadata"]["namespace"], raw["metadata"]["name"]) for raw in attachments}
         return keys | {key for router in routers for key in self.keys_of_router(router)}
+
+
+def _age(advertisement: BGPAdvertisement) -> timedelta:
+    """How long ago the advertisement was made; a clock that lags behind the API server's counts as just now."""
+    made = advertisement.metadata.creation_timestamp
+    return datetime.now(UTC) - datetime.fromisoformat(made) if made else timedelta.max

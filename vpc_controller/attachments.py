@@ -19,7 +19,8 @@ from netclaim.kube.errors import NotFound
 from netclaim.kube.events import EventRecorder
 from vpc_controller import facts
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Plan, Protect, Step, exhausted, plan
-from vpc_controller.identifiers import Draw, Drawing, ExhaustedError, chosen, held_attachment, value_of
+from vpc_controller.drawing import Drawing, ExhaustedError
+from vpc_controller.identifiers import Draw, chosen, held_attachment, value_of
 
 BY_VPC_NAME: Final = "vpc-name"
 BY_CLAIM: Final = "claim"

@@ -17,7 +17,8 @@ from netclaim.kube.reflector import Reflector
 from vpc_controller import adverts, attachments, identifiers, vpcs
 from vpc_controller.adverts import Adverts
 from vpc_controller.attachments import Attachments
-from vpc_controller.identifiers import Drawing, Releases, labelled
+from vpc_controller.drawing import Drawing, Releases
+from vpc_controller.identifiers import labelled
 from vpc_controller.settings import Settings
 from vpc_controller.vpcs import Vpcs
 

@@ -63,10 +63,10 @@ class Program:
         return [line for line in self.log.read_text().splitlines() if "Traceback" in line or '"exception"' in line]
 
 
-def controller(control_plane: Any, log: Path, mode: str = "Netns") -> Program:
-    """The VPC controller against the cell."""
+def controller(control_plane: Any, log: Path, *flags: str) -> Program:
+    """The VPC controller against the cell, in Netns mode."""
     kubeconfig = str(control_plane.cell_kubeconfig)
-    return Program("vpc_controller", log, "--attachment-mode", mode, "--kubeconfig", kubeconfig)
+    return Program("vpc_controller", log, "--attachment-mode", "Netns", "--kubeconfig", kubeconfig, *flags)
 
 
 @dataclass
@@ -194,17 +194,27 @@ class World:
 
     async def attach(self, name: str, node: str, container: str = "c-1") -> Raw:
         """The agent claims the attachment for a container, over the version that it has just read."""
-        found = await self.get(resources.ATTACHMENTS, name)
-        return await self.claim_attachment(found, node, container)
+        return await self._over_latest(name, self._container_facts(node, container))
 
     async def claim_attachment(self, found: Raw, node: str, container: str = "c-1") -> Raw:
         """The agent claims this very version of the attachment."""
-        facts = {"node": node, "podName": "web-0", "podUID": "p-1", "containerID": container}
-        return await self._facts(found, facts)
+        return await self._facts(found, self._container_facts(node, container))
 
     async def detach(self, name: str) -> Raw:
         """The agent clears its facts."""
-        return await self._facts(await self.get(resources.ATTACHMENTS, name), {})
+        return await self._over_latest(name, {})
+
+    @staticmethod
+    def _container_facts(node: str, container: str) -> Raw:
+        return {"node": node, "podName": "web-0", "podUID": "p-1", "containerID": container}
+
+    async def _over_latest(self, name: str, facts: Raw) -> Raw:
+        """Write facts over what was read; read again when somebody else was faster, as an agent does."""
+        while True:
+            try:
+                return await self._facts(await self.get(resources.ATTACHMENTS, name), facts)
+            except Conflict:
+                continue
 
     async def _facts(self, found: Raw, facts: Raw) -> Raw:
         metadata = found["metadata"]

@@ -6,7 +6,7 @@ from netclaim.api.cloud import VPC
 from netclaim.api.networking import NetworkContext, Subnet
 from netclaim.kube.writes import Apply, ApplyStatus, Create, Emit
 from vpc_controller.identifiers import Draw, Holder
-from vpc_controller.vpcs import Observed, exhausted, plan
+from vpc_controller.vpc_plan import Observed, exhausted, plan
 
 
 def context(**metadata: Any) -> NetworkContext:

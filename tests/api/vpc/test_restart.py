@@ -1,0 +1,75 @@
+"""Crashes and restarts of the VPC controller (R32, T03, T21)."""
+
+from pathlib import Path
+
+from netclaim.api import resources
+from netclaim.kube.client import Client
+from tests.api.vpc.world import SYSTEM, World, controller
+from tests.control_plane import ControlPlane
+
+
+async def test_a_killed_controller_leaves_nothing_half_made_and_its_successor_draws_nothing_twice(
+    control_plane: ControlPlane, cell: Client, namespace: str, tmp_path: Path
+) -> None:
+    """T03: kill -9 while 30 interfaces come up, several times; every holder ends with one identifier of its own."""
+    world = World(cell, namespace)
+    await world.context()
+    names = [f"web-{number}-eth0" for number in range(30)]
+    for round_number, name in enumerate(names):
+        await world.interface(name, number=round_number + 2)
+    for attempt in range(3):
+        program = controller(control_plane, tmp_path / f"log-{attempt}", "--leader-elect", "false")
+        await program.says("working:", timeout=60.0)
+
+        async def begun(wanted: int = (attempt + 1) * 8) -> bool:
+            return len(await cell.list(resources.ATTACHMENTS, namespace)) >= wanted
+
+        await world.eventually(begun, "some attachments", timeout=60.0)
+        program.kill()
+    last = controller(control_plane, tmp_path / "log-last", "--leader-elect", "false")
+    try:
+        for name in names:
+            await world.says(resources.CLAIMS, name, "Prepared", "True", timeout=60.0)
+        attachments = await cell.list(resources.ATTACHMENTS, namespace)
+        published = {(one["status"]["vpc"], one["status"]["vpcAttachment"]) for one in attachments}
+        assert len(published) == len(names)
+        held = [
+            one["spec"]["holder"]["uid"]
+            for one in await cell.list(resources.IDENTIFIERS, SYSTEM)
+            if one["spec"]["holder"]["namespace"] == namespace
+        ]
+        assert len(held) == len(set(held)) == len(names) + 1
+        await world.close()
+        assert last.tracebacks == []
+    finally:
+        await last.stop()
+
+
+async def test_a_restart_on_a_settled_cell_writes_nothing(
+    control_plane: ControlPlane, cell: Client, namespace: str, tmp_path: Path
+) -> None:
+    """T21: what is right already is left alone."""
+    world = World(cell, namespace)
+    first = controller(control_plane, tmp_path / "first")
+    await first.says("working:", timeout=60.0)
+    await world.context()
+    names = [f"web-{number}-eth0" for number in range(5)]
+    for number, name in enumerate(names):
+        await world.interface(name, number=number + 2)
+        await world.prepared(name)
+        await world.says(resources.CLAIMS, name, "Prepared", "True")
+    await first.stop()
+    kinds = (resources.VPCS, resources.ATTACHMENTS, resources.NADS, resources.INTERFACES, resources.CLAIMS)
+
+    async def versions() -> list[str]:
+        return [one["metadata"]["resourceVersion"] for kind in kinds for one in await cell.list(kind, namespace)]
+
+    before = await versions()
+    second = controller(control_plane, tmp_path / "second")
+    try:
+        for controller_name in ("vpcs", "attachments", "adverts", "identifiers"):
+            await second.says(f"{controller_name}: first pass done", timeout=60.0)
+        assert await versions() == before
+        await world.close()
+    finally:
+        await second.stop()

@@ -1,0 +1,146 @@
+"""Creates Identifiers, which is drawing them, and deletes those that nobody needs any more."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+
+from netclaim import identity
+from netclaim.api import cloud, resources
+from netclaim.api.cloud import Identifier
+from netclaim.api.managers import VPC_CONTROLLER
+from netclaim.api.meta import Key, Raw
+from netclaim.kube.cluster import Cluster
+from netclaim.kube.errors import AlreadyExists, NotFound
+from netclaim.kube.objects import uid_of
+from vpc_controller.identifiers import BY_IDENTITY, BY_VPC, Draw, Seen, is_free, labelled, value_of
+
+
+class ExhaustedError(Exception):
+    """Every identifier of a space is taken."""
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        super().__init__(f"{draw}: all {identity.capacity(draw.bits)} are taken")
+
+
+class Drawing:
+    """Draws identifiers by creating their objects. Only the leader draws."""
+
+    def __init__(self, cluster: Cluster, system_namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = system_namespace
+
+    async def draw(self, wish: Draw) -> int:
+        """Take a value for the wish and return it.
+
+        Raises:
+            ExhaustedError: the space has no free value.
+            ApiError: the API server could not be asked; a value that was taken nevertheless is found by its holder.
+        """
+        used = self._used(wish)
+        value = wish.again
+        while True:
+            if value is None:
+                value = identity.draw(wish.bits, used, secrets.randbelow)
+            if value is None:
+                raise ExhaustedError(wish)
+            try:
+                await self._cluster.create(
+                    resources.IDENTIFIERS,
+                    wish.render(value, self._namespace),
+                    guarded=True,
+                    field_manager=VPC_CONTROLLER,
+                )
+            except AlreadyExists:
+                if await self._is_held_by(wish, value):
+                    return value
+                used.add(value)
+                value = None
+            else:
+                return value
+
+    async def _is_held_by(self, wish: Draw, value: int) -> bool:
+        """Whether the value that could not be taken is the holder's already (the cache lags behind our own create)."""
+        try:
+            found = await self._cluster.client.get(resources.IDENTIFIERS, self._namespace, wish.object_name(value))
+        except NotFound:
+            return False
+        return Identifier.model_validate(found).spec.holder.uid == wish.holder.uid
+
+    def _used(self, wish: Draw) -> set[int]:
+        """Values that are not free: those with an Identifier, and those that something else still says."""
+        identifiers = self._cluster.store(resources.IDENTIFIERS)
+        advertisements = self._cluster.store(resources.BGP_ADVERTISEMENTS)
+        if wish.vpc is None:
+            texts = {labelled(raw)[0] for store in (identifiers, advertisements) for raw in store.all()}
+            vpcs = self._cluster.store(resources.VPCS).all()
+            texts |= {(raw.get("status") or {}).get("vpc") or "" for raw in vpcs}
+        else:
+            vpc = identity.to_base62(wish.vpc)
+            labelled_ones = (*identifiers.by(BY_VPC, vpc), *advertisements.by(BY_VPC, vpc))
+            texts = {labelled(raw)[1] for raw in labelled_ones}
+            attachments = self._cluster.store(resources.ATTACHMENTS).by(BY_VPC, vpc)
+            texts |= {(raw.get("status") or {}).get("vpcAttachment") or "" for raw in attachments}
+        values = {value_of(text, wish.bits) for text in texts}
+        return {value for value in values if value is not None}
+
+
+class Releases:
+    """Deletes Identifiers that nobody needs any more."""
+
+    def __init__(self, cluster: Cluster, system_namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = system_namespace
+
+    async def reconcile(self, key: Key) -> None:
+        """Free one identifier when neither its holder nor anything that carries it is left."""
+        raw = self._cluster.store(resources.IDENTIFIERS).get(key)
+        if raw is None:
+            return
+        identifier = Identifier.model_validate(raw)
+        if not is_free(self._observe(identifier, raw)) or not await self._is_free_live(identifier, raw):
+            return
+        await self._cluster.delete_if_present(resources.IDENTIFIERS, key, uid=identifier.uid, guarded=True)
+
+    def _observe(self, identifier: Identifier, raw: Raw) -> Seen:
+        vpc, attachment = labelled(raw)
+        holder = identifier.spec.holder
+        key = (holder.namespace, holder.name)
+        is_vpc = not attachment
+        kind = resources.NETWORK_CONTEXTS if is_vpc else resources.INTERFACES
+        realized = self._cluster.store(resources.VPCS if is_vpc else resources.ATTACHMENTS).get(key)
+        status = (realized or {}).get("status") or {}
+        said = (status.get("vpc"), "" if is_vpc else status.get("vpcAttachment"))
+        return Seen(
+            identifier,
+            self._cluster.store(kind).get(key),
+            superseded=realized is not None and all(part is not None for part in said) and said != (vpc, attachment),
+            users=tuple(self._users(vpc, attachment)),
+        )
+
+    def _users(self, vpc: str, attachment: str) -> Iterable[str]:
+        advertisements = self._cluster.store(resources.BGP_ADVERTISEMENTS)
+        attachments = self._cluster.store(resources.ATTACHMENTS).by(BY_VPC, vpc)
+        if attachment:
+            found = advertisements.by(BY_IDENTITY, (vpc, attachment))
+            found += [raw for raw in attachments if (raw["status"].get("vpcAttachment")) == attachment]
+        else:
+            found = [*advertisements.by(BY_VPC, vpc), *self._cluster.store(resources.IDENTIFIERS).by(BY_VPC, vpc)]
+            found += attachments
+        return (raw["metadata"]["name"] for raw in found)
+
+    async def _is_free_live(self, identifier: Identifier, raw: Raw) -> bool:
+        """Ask the API server itself: the stores may know of the identifier and not yet of its holder."""
+        vpc, attachment = labelled(raw)
+        holder = identifier.spec.holder
+        kind = resources.INTERFACES if attachment else resources.NETWORK_CONTEXTS
+        selector = f"{cloud.VPC_LABEL}={vpc}" + (f",{cloud.VPC_ATTACHMENT_LABEL}={attachment}" if attachment else "")
+        client = self._cluster.client
+        if await client.list(resources.BGP_ADVERTISEMENTS, self._namespace, label_selector=selector):
+            return False
+        try:
+            found = await client.get(kind, holder.namespace, holder.name)
+        except NotFound:
+            return True
+        return uid_of(found) != holder.uid or self._observe(identifier, raw).superseded
