@@ -89,9 +89,7 @@ async def _apply_status(cluster: Cluster, write: ApplyStatus) -> None:
         "status": stamped(write.status, status, now()),
     }
     try:
-        await cluster.apply_status(
-            write.resource, obj, manager=write.manager, force=write.force, guarded=write.guarded
-        )
+        await cluster.apply_status(write.resource, obj, manager=write.manager, force=write.force, guarded=write.guarded)
     except NotFound:
         return
     except Conflict:

@@ -63,9 +63,7 @@ class Client:
         self._timeout = timeout
 
     @classmethod
-    async def connect(
-        cls, kubeconfig: str | None, *, user_agent: str, patience: Patience = STANDARD
-    ) -> Client:
+    async def connect(cls, kubeconfig: str | None, *, user_agent: str, patience: Patience = STANDARD) -> Client:
         """A client for `kubeconfig` (None: in cluster, else `$KUBECONFIG`). Opens no connection yet.
 
         Raises:

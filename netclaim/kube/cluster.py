@@ -29,9 +29,7 @@ class Cluster:
     outside of a reconcile too.
     """
 
-    def __init__(
-        self, client: Client, *, leads: Callable[[], bool] = lambda: True, pace: Pace = STANDARD
-    ) -> None:
+    def __init__(self, client: Client, *, leads: Callable[[], bool] = lambda: True, pace: Pace = STANDARD) -> None:
         self.client = client
         self._pace = pace
         self.leads = leads
@@ -76,9 +74,7 @@ class Cluster:
         selection = Selection(resource, namespace, label_selector, field_selector)
         reflector = self._reflectors.get(selection)
         if reflector is None:
-            reflector = self._reflectors[selection] = Reflector(
-                self.client, selection, slim=slim, pace=self._pace
-            )
+            reflector = self._reflectors[selection] = Reflector(self.client, selection, slim=slim, pace=self._pace)
             if self.on_reflector is not None:
                 self.on_reflector(reflector)
         return reflector
@@ -280,9 +276,7 @@ class Cluster:
             else:
                 return
 
-    async def _patch_version(
-        self, resource: Resource, obj: Raw, ops: list[Raw], *, guarded: bool = False
-    ) -> Raw:
+    async def _patch_version(self, resource: Resource, obj: Raw, ops: list[Raw], *, guarded: bool = False) -> Raw:
         """Patch exactly the version that `obj` is."""
         namespace, name = key_of(obj)
         test = {"op": "test", "path": "/metadata/resourceVersion", "value": obj["metadata"]["resourceVersion"]}

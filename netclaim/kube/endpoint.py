@@ -132,9 +132,7 @@ def _current(document: Any, path: Path) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def _named(entries: Any, what: str) -> dict[str, dict[str, Any]]:
-    return {
-        str(entry.get("name")): entry.get(what) or {} for entry in entries or () if isinstance(entry, dict)
-    }
+    return {str(entry.get("name")): entry.get(what) or {} for entry in entries or () if isinstance(entry, dict)}
 
 
 def _plain(cluster: dict[str, Any], user: dict[str, Any], path: Path) -> Endpoint:

@@ -355,6 +355,7 @@ class Process:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+
 async def _as_coroutine(work: Awaitable[None]) -> None:
     await work
 

@@ -20,7 +20,7 @@ from netclaim.api.resources import Resource
 from netclaim.kube import metrics
 from netclaim.kube.backoff import Backoff, jittered
 from netclaim.kube.client import PAGE, Client, WatchEvent
-from netclaim.kube.errors import ApiError, Forbidden, Gone, NotFound, ServerError
+from netclaim.kube.errors import ApiError, Forbidden, Gone, Lost, NotFound, ServerError
 from netclaim.kube.objects import is_going, key_of, slimmed, uid_of, version_number
 from netclaim.kube.store import Change, Store
 
@@ -294,13 +294,20 @@ class Reflector:
             field_selector=selection.field_selector,
             timeout_seconds=random.randint(300, 600),  # noqa: S311
         )
-        async with aclosing(stream):
-            async for event in stream:
-                self._heard()
-                events += 1
-                self._take(event)
-                if events % _BATCH == 0:
-                    await asyncio.sleep(0)
+        try:
+            async with aclosing(stream):
+                async for event in stream:
+                    self._heard()
+                    events += 1
+                    self._take(event)
+                    if events % _BATCH == 0:
+                        await asyncio.sleep(0)
+        except Lost as error:
+            if not events and not error.dropped:
+                # Not even a bookmark. A server whose storage was restored to an older version behaves like this: it
+                # waits in silence for the version that we ask for. Only a list shows what is there.
+                self._version = ""
+            raise
         self._heard()
         lasted = time.monotonic() - started
         self._backoff.healthy_for(lasted)

@@ -179,9 +179,7 @@ class Store:
     def report_malformed(self, raw: Raw, error: Exception) -> None:
         """Count and log an object that one of our functions could not read."""
         metrics.MALFORMED.labels(self.resource.plural).inc()
-        log.warning(
-            "cannot read %s %s: %s: %s", self.resource.kind, "/".join(key_of(raw)), type(error).__name__, error
-        )
+        log.warning("cannot read %s %s: %s: %s", self.resource.kind, "/".join(key_of(raw)), type(error).__name__, error)
 
     def _set(self, key: Key, old: Raw | None, new: Raw | None, change: Change) -> None:
         for index in self._indexes.values():

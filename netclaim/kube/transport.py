@@ -172,9 +172,7 @@ class Transport:
         """The reply to a request, once its status and content type are good; its body is still to be read."""
         url = URL(f"{self.endpoint.server}{path}", encoded=True).with_query(dict(query or {}))
         limits = timeout or self.patience.unary
-        limit = aiohttp.ClientTimeout(
-            total=limits.total, sock_connect=self.patience.connect, sock_read=limits.read
-        )
+        limit = aiohttp.ClientTimeout(total=limits.total, sock_connect=self.patience.connect, sock_read=limits.read)
         await self.credentials.refresh()
         for attempt in (1, 2):
             token = self.credentials.token

@@ -160,6 +160,4 @@ class Emit:
         return f"event {self.type} {self.reason} on {'/'.join(p for p in _key(self.regarding) if p)}: {self.note}"
 
 
-Write: TypeAlias = (
-    Create | Apply | ApplyStatus | JsonPatch | Replace | Delete | AddFinalizer | DropFinalizer | Emit
-)
+Write: TypeAlias = Create | Apply | ApplyStatus | JsonPatch | Replace | Delete | AddFinalizer | DropFinalizer | Emit

@@ -23,8 +23,13 @@ class RefusedError(Exception):
 
     def status(self) -> Raw:
         return {
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "code": self.code, "reason": self.reason, "message": self.message,
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "code": self.code,
+            "reason": self.reason,
+            "message": self.message,
         }
 
 

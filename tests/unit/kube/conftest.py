@@ -15,9 +15,7 @@ from netclaim.kube.transport import Patience, Timeout
 from tests.faults.server import FaultServer
 from tests.faults.storage import Raw
 
-QUICK = Patience(
-    connect=1.0, unary=Timeout(1.0), list_page=Timeout(2.0, 1.0), watch_read=1.5, watch_grace=1.0
-)
+QUICK = Patience(connect=1.0, unary=Timeout(1.0), list_page=Timeout(2.0, 1.0), watch_read=1.5, watch_grace=1.0)
 """The runtime's timeouts, shortened: the fault server sends bookmarks twice a second."""
 
 BRISK = Pace(first=0.02, longest=0.2, healthy=5.0, short_watch=0.2, relist=0.05, not_served=0.2)

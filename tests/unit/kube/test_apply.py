@@ -88,9 +88,7 @@ async def test_a_status_that_the_cache_shows_already_is_not_written(server: Faul
         assert ("shop", "missing") not in server.storage.collection(MAPS)
 
 
-async def test_finalizers_are_added_and_dropped_against_changes_of_others(
-    server: FaultServer, client: Client
-) -> None:
+async def test_finalizers_are_added_and_dropped_against_changes_of_others(server: FaultServer, client: Client) -> None:
     """T20: a stale object is read again; a finalizer of somebody else is never touched."""
     cluster = Cluster(client, pace=BRISK)
     stale = await client.create(CONFIG_MAPS, config_map("a"))

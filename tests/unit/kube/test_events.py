@@ -41,9 +41,7 @@ async def test_the_same_event_again_raises_a_count(
     for _ in range(5):
         recorder.event(_claim(), "Warning", "PoolExhausted", "no address is left")
     await until(
-        lambda: any(
-            event.get("series", {}).get("count") == 5 for event in server.storage.collection(EVENTS).values()
-        )
+        lambda: any(event.get("series", {}).get("count") == 5 for event in server.storage.collection(EVENTS).values())
     )
     assert len(server.storage.collection(EVENTS)) == 1
     task.cancel()

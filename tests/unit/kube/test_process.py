@@ -259,9 +259,7 @@ async def test_a_blocked_event_loop_shows_in_its_gauge(idle: _Idle) -> None:
     assert await running == 0
 
 
-async def test_a_stream_that_died_in_silence_makes_it_unhealthy(
-    idle: _Idle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stream_that_died_in_silence_makes_it_unhealthy(idle: _Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     """T22: liveness is progress, not a port."""
     running = asyncio.create_task(idle.process.run())
     await until(lambda: not idle.process.unready())
@@ -280,23 +278,33 @@ async def test_the_metrics_have_the_names_that_dashboards_know(idle: _Idle) -> N
     await until(lambda: not idle.process.unready() and idle.process.is_leader())
     _, text = await idle.question("metrics")
     for name in (
-        "workqueue_depth", "workqueue_adds_total", "workqueue_queue_duration_seconds_bucket",
-        "workqueue_work_duration_seconds_bucket", "workqueue_unfinished_work_seconds", "workqueue_retries_total",
-        "workqueue_longest_running_processor_seconds", "controller_runtime_reconcile_total",
-        "controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_time_seconds_bucket",
-        "controller_runtime_max_concurrent_reconciles", "rest_client_requests_total",
-        "rest_client_request_duration_seconds_bucket", "leader_election_master_status",
-        "reflector_last_event_age_seconds", "reflector_lists_total", "reflector_objects", "event_loop_lag_seconds",
+        "workqueue_depth",
+        "workqueue_adds_total",
+        "workqueue_queue_duration_seconds_bucket",
+        "workqueue_work_duration_seconds_bucket",
+        "workqueue_unfinished_work_seconds",
+        "workqueue_retries_total",
+        "workqueue_longest_running_processor_seconds",
+        "controller_runtime_reconcile_total",
+        "controller_runtime_reconcile_errors_total",
+        "controller_runtime_reconcile_time_seconds_bucket",
+        "controller_runtime_max_concurrent_reconciles",
+        "rest_client_requests_total",
+        "rest_client_request_duration_seconds_bucket",
+        "leader_election_master_status",
+        "reflector_last_event_age_seconds",
+        "reflector_lists_total",
+        "reflector_objects",
+        "event_loop_lag_seconds",
     ):
         assert f"\n{name}" in text, name
     idle.process.stop()
     assert await running == 0
 
 
-async def test_a_part_that_dies_ends_the_process_with_its_reason(
-    idle: _Idle, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_part_that_dies_ends_the_process_with_its_reason(idle: _Idle, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing goes on half dead."""
+
     async def die() -> None:
         raise ValueError("the certificate file is empty")
 

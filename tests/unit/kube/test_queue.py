@@ -142,6 +142,7 @@ async def test_a_closed_queue_hands_nothing_out_and_workers_end() -> None:
 
 async def test_taking_keys_costs_the_same_however_many_wait() -> None:
     """T21: 20,000 keys are taken in linear time."""
+
     def seconds(count: int) -> float:
         queue = _queue()
         for number in range(count):

@@ -23,9 +23,7 @@ def equal(reflector: Reflector, server: FaultServer) -> bool:
     """Whether the store holds exactly the server's objects in their versions."""
     held = {key: reflector.store.get(key) for key in reflector.store.keys()}  # noqa: SIM118
     versions = {key: raw["metadata"]["resourceVersion"] for key, raw in held.items() if raw}
-    return versions == {
-        key: raw["metadata"]["resourceVersion"] for key, raw in server.storage.collection(MAPS).items()
-    }
+    return versions == {key: raw["metadata"]["resourceVersion"] for key, raw in server.storage.collection(MAPS).items()}
 
 
 def churn(server: FaultServer, chance: random.Random, steps: int) -> None:
