@@ -300,10 +300,8 @@ class _Planner:
                 break
         free = {slot.ordinal for slot in self._excess if slot.instance is None and slot.pod is PodState.NONE}
         for claim in self._view.claims.values():
-            if claim.live and claim.ordinal is not None and claim.ordinal in free:
-                self._made.steps.append(RemoveClaim(claim.ordinal, claim.name, claim.uid))
-            elif claim.ownership is Ownership.ORPHAN and not claim.going and claim.ordinal in free:
-                self._made.steps.append(AdoptClaim(claim.ordinal, claim.name, claim.uid))
+            if claim.ordinal in free:
+                self._give_up(claim)
 
     # -- another template ------------------------------------------------------------------------------------------
 
@@ -354,8 +352,17 @@ class _Planner:
         used = {name for instance in standing for name in instance.claims}
         for claim in self._view.claims.values():
             in_range = claim.ordinal is not None and claim.ordinal < self._view.replicas
-            if claim.live and in_range and claim.ordinal is not None and claim.name not in wanted | used:
-                self._made.steps.append(RemoveClaim(claim.ordinal, claim.name, claim.uid))
+            if in_range and claim.name not in wanted | used:
+                self._give_up(claim)
+
+    def _give_up(self, claim: HeldClaim) -> None:
+        """Remove a claim that no slot wants; one that lost its owner is adopted first."""
+        if claim.ordinal is None or claim.going:
+            return
+        if claim.ownership is Ownership.OURS:
+            self._made.steps.append(RemoveClaim(claim.ordinal, claim.name, claim.uid))
+        elif claim.ownership is Ownership.ORPHAN:
+            self._made.steps.append(AdoptClaim(claim.ordinal, claim.name, claim.uid))
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
