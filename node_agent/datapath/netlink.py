@@ -129,17 +129,30 @@ class Netlink:
         raise Refusal(errno.EAGAIN, f"{message} changes too fast to be read")
 
     def _request(self, message: Message) -> Any:
-        content = _CLASSES[message.kind]()
-        for name, value in message.fields.items():
-            content[name] = value
-        content["attrs"] = [list(attribute) for attribute in message.attributes]
-        return NetlinkRequest(self._route, content, msg_type=message.type, msg_flags=message.flags)
+        return NetlinkRequest(self._route, _content(message), msg_type=message.type, msg_flags=message.flags)
 
     async def _answer(self, request: Any) -> list[Received] | Refusal:
         try:
             return [response async for response in request.response()]
         except NetlinkError as error:
             return _refusal(error)
+
+
+def _content(message: Message) -> Any:
+    content = _CLASSES[message.kind]()
+    for name, value in message.fields.items():
+        content[name] = value
+    content["attrs"] = [list(attribute) for attribute in message.attributes]
+    return content
+
+
+def encode(message: Message) -> Any:
+    """The message in pyroute2's class for it, its bytes in ``data``: to be read as the kernel reads it."""
+    content = _content(message)
+    content["header"]["type"] = message.type
+    content["header"]["flags"] = message.flags
+    content.encode()
+    return content
 
 
 def _refusal(error: Any) -> Refusal:
