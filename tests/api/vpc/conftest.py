@@ -21,10 +21,10 @@ async def vpc_controller(
     with contextlib.suppress(AlreadyExists):
         await cell.create(NAMESPACES, {"metadata": {"name": SYSTEM}})
     log: Path = tmp_path_factory.mktemp("vpc-controller") / "log"
-    program = controller(control_plane, log)
-    await program.says("working:")
-    yield program
-    assert await program.stop() == 0
+    async with controller(control_plane, log) as program:
+        await program.says("working:", timeout=60.0)
+        yield program
+        assert await program.stop() == 0
     assert program.tracebacks == []
 
 

@@ -17,17 +17,16 @@ async def test_a_killed_controller_leaves_nothing_half_made_and_its_successor_dr
     names = [f"web-{number}-eth0" for number in range(30)]
     for round_number, name in enumerate(names):
         await world.interface(name, number=round_number + 2)
+    alone = ("--leader-elect", "false")
     for attempt in range(3):
-        program = controller(control_plane, tmp_path / f"log-{attempt}", "--leader-elect", "false")
-        await program.says("working:", timeout=60.0)
+        async with controller(control_plane, tmp_path / f"log-{attempt}", *alone):
 
-        async def begun(wanted: int = (attempt + 1) * 8) -> bool:
-            return len(await cell.list(resources.ATTACHMENTS, namespace)) >= wanted
+            async def begun(wanted: int = (attempt + 1) * 8) -> bool:
+                return len(await cell.list(resources.ATTACHMENTS, namespace)) >= wanted
 
-        await world.eventually(begun, "some attachments", timeout=60.0)
-        program.kill()
-    last = controller(control_plane, tmp_path / "log-last", "--leader-elect", "false")
-    try:
+            # Leaving the block is kill -9.
+            await world.eventually(begun, "some attachments", timeout=60.0)
+    async with controller(control_plane, tmp_path / "log-last", *alone) as last:
         for name in names:
             await world.says(resources.CLAIMS, name, "Prepared", "True", timeout=60.0)
         attachments = await cell.list(resources.ATTACHMENTS, namespace)
@@ -41,8 +40,6 @@ async def test_a_killed_controller_leaves_nothing_half_made_and_its_successor_dr
         assert len(held) == len(set(held)) == len(names) + 1
         await world.close()
         assert last.tracebacks == []
-    finally:
-        await last.stop()
 
 
 async def test_a_restart_on_a_settled_cell_writes_nothing(
@@ -50,26 +47,23 @@ async def test_a_restart_on_a_settled_cell_writes_nothing(
 ) -> None:
     """T21: what is right already is left alone."""
     world = World(cell, namespace)
-    first = controller(control_plane, tmp_path / "first")
-    await first.says("working:", timeout=60.0)
-    await world.context()
     names = [f"web-{number}-eth0" for number in range(5)]
-    for number, name in enumerate(names):
-        await world.interface(name, number=number + 2)
-        await world.prepared(name)
-        await world.says(resources.CLAIMS, name, "Prepared", "True")
-    await first.stop()
+    async with controller(control_plane, tmp_path / "first") as first:
+        await first.says("working:", timeout=60.0)
+        await world.context()
+        for number, name in enumerate(names):
+            await world.interface(name, number=number + 2)
+            await world.says(resources.CLAIMS, name, "Prepared", "True")
+        await first.stop()
     kinds = (resources.VPCS, resources.ATTACHMENTS, resources.NADS, resources.INTERFACES, resources.CLAIMS)
 
     async def versions() -> list[str]:
         return [one["metadata"]["resourceVersion"] for kind in kinds for one in await cell.list(kind, namespace)]
 
     before = await versions()
-    second = controller(control_plane, tmp_path / "second")
-    try:
+    async with controller(control_plane, tmp_path / "second") as second:
         for controller_name in ("vpcs", "attachments", "adverts", "identifiers"):
             await second.says(f"{controller_name}: first pass done", timeout=60.0)
         assert await versions() == before
         await world.close()
-    finally:
         await second.stop()

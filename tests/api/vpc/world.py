@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from netclaim import identity
 from netclaim.api import cloud, networking, resources
@@ -46,6 +46,14 @@ class Program:
         if self._process.poll() is not None:
             raise RuntimeError(f"ended with {self._process.returncode}: {self.log.read_text()[-3000:]}")
         return False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Whatever the test came to, nothing of it goes on."""
+        if self._process.poll() is None:
+            self.kill()
 
     def kill(self) -> None:
         """End it without a word, as a crash does."""

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netclaim import identity
@@ -45,6 +45,7 @@ def test_the_definition_carries_the_name_labels_and_owner_of_its_attachment() ->
     }
 
 
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(1, (1 << identity.VPC_BITS) - 2),
     st.integers(1, (1 << identity.ATTACHMENT_BITS) - 2),
