@@ -100,12 +100,16 @@ class Stores:
             claims=cell.reflect(resources.CLAIMS).store,
             pods=cell.reflect(resources.PODS, label_selector=INSTANCE_LABEL, slim=slim_pod).store,
         )
-        made.workloads.add_index(BY_LABEL, workload_label)
-        made.workloads.add_index(BY_UID, own_uid)
-        made.instances.add_index(BY_WORKLOAD, instance_workload)
-        made.instances.add_index(BY_CLAIM, instance_claims)
-        made.claims.add_index(BY_WORKLOAD, claim_workload)
+        made.add_indexes()
         return made
+
+    def add_indexes(self) -> None:
+        """What the lookups below need. Adding them again changes nothing."""
+        self.workloads.add_index(BY_LABEL, workload_label)
+        self.workloads.add_index(BY_UID, own_uid)
+        self.instances.add_index(BY_WORKLOAD, instance_workload)
+        self.instances.add_index(BY_CLAIM, instance_claims)
+        self.claims.add_index(BY_WORKLOAD, claim_workload)
 
     # -- which keys an object concerns -----------------------------------------------------------------------------
 
