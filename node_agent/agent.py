@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import structlog
@@ -26,6 +27,7 @@ from node_agent.startup import underlay_address
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent")
 
+LEFTOVERS_AGAIN: Final = 10.0
 CROWDED: Final = 100
 """Attachments on a node beyond which routing rules, a linear list, cost noticeable throughput."""
 
@@ -77,6 +79,7 @@ class Agent:
             journal=journal,
             datapath=datapath,
             presence=self._presence,
+            withdrawing=self._reports.withdrawing,
             changed=self._changed,
             refused=self._refused,
         )
@@ -86,6 +89,7 @@ class Agent:
             attacher=self._attacher,
             presence=self._presence,
             spool=settings.spool,
+            sweep_interval=settings.sweep_interval,
         )
         verbs = Verbs(self._attacher, journal, datapath, self._obstacle)
         self._server = CniServer(verbs.run, settings.socket)
@@ -103,10 +107,12 @@ class Agent:
         process.add_ready_check("the CNI socket is not served", lambda: self._listening)
         for controller in (self._reports.router_controller, self._reports.controller, self._routes.controller):
             process.add(controller)
-        process.add_task("report-everything", self._report_everything)
+        await self._reports.start()
+        process.add_task("leftovers", self._find_leftovers)
         process.add_task("spool", self._upkeep.watch_spool)
         process.add_task("sweep", self._upkeep.sweep_regularly)
-        process.add_task("heal", self._routes.heal_regularly)
+        process.add_task("heal-routes", self._routes.heal_regularly)
+        process.add_task("heal-links", self._datapath.follow_links)
         process.add_task("stop-listening", self._stop_listening)
 
     async def stop(self) -> None:
@@ -121,13 +127,17 @@ class Agent:
         self._listening = False
         await self._server.stop()
 
-    async def _report_everything(self) -> None:
-        """Compare all that this node has told with what it has, as soon as the API server can be asked."""
+    async def _find_leftovers(self) -> None:
+        """Compare all that this node has ever told with what it has, as soon as the API server can be asked."""
         await self._reports.routers.synced.wait()
-        try:
-            await self._reports.start()
-        except ApiError as error:
-            log.warning("what an earlier life of this node has told could not be looked at", error=str(error))
+        while True:
+            try:
+                await self._reports.find_leftovers()
+            except ApiError as error:
+                log.warning("what an earlier life of this node has told cannot be looked at yet", error=str(error))
+                await asyncio.sleep(LEFTOVERS_AGAIN)
+            else:
+                return
 
     def _obstacle(self) -> str | None:
         uplink = self._settings.underlay_interface

@@ -162,8 +162,16 @@ class Journal:
         await asyncio.to_thread(self._thread.join)
 
     async def begin(self, row: Row) -> None:
-        """Write the row before the kernel is touched (state adding); replaces a row of the same key."""
-        await self._do(lambda db: _put(db, row))
+        """Write the row before the kernel is touched (state adding); replaces a row of the same key.
+
+        What is owed for an earlier try of the same container is no longer owed.
+        """
+
+        def order(db: sqlite3.Connection) -> None:
+            _put(db, row)
+            _settle(db, row.withdrawal)
+
+        await self._do(order)
 
     async def change(self, row: Row) -> None:
         """Write the row anew; same key."""
@@ -218,8 +226,7 @@ class Journal:
 
     async def settle(self, withdrawal: Withdrawal) -> None:
         """The withdrawal is done."""
-        key = (withdrawal.container, json.dumps(withdrawal.attachment))
-        await self._do(lambda db: db.execute("DELETE FROM withdrawals WHERE container = ? AND attachment = ?", key))
+        await self._do(lambda db: _settle(db, withdrawal))
 
     async def fact(self, name: str) -> str | None:
         """One remembered fact about this node, such as its name."""
@@ -380,6 +387,11 @@ def _put_withdrawal(db: sqlite3.Connection, owed: Withdrawal) -> None:
         "INSERT OR REPLACE INTO withdrawals VALUES (?, ?, ?, ?, ?)",
         (owed.container, json.dumps(owed.attachment), owed.uid, owed.vpc, owed.own),
     )
+
+
+def _settle(db: sqlite3.Connection, owed: Withdrawal) -> None:
+    key = (owed.container, json.dumps(owed.attachment))
+    db.execute("DELETE FROM withdrawals WHERE container = ? AND attachment = ?", key)
 
 
 def _withdrawals(db: sqlite3.Connection) -> list[Withdrawal]:

@@ -58,20 +58,25 @@ class Presence:
 
     async def release(self, identifier: int) -> None:
         """Take the VPC down when no row of it is left: at once, or when the last of those who work in it is done."""
-        async with self._gate.closing(identifier) as closed:
-            if not closed:
-                self._wanted.add(identifier)
-                return
-            self._wanted.discard(identifier)
-            index = (await self._journal.vpcs()).get(identifier)
-            if index is None or await self._journal.of_vpc(identifier):
-                return
-            vpc = Vpc(identifier, index)
-            if not await self._datapath.release_vpc(vpc):
-                return
-            await self._journal.forget_vpc(identifier)
-            if self._here.pop(identifier, None) is not None:
-                self._tell(vpc, here=False)
+        self._wanted.add(identifier)
+        while identifier in self._wanted:
+            async with self._gate.closing(identifier) as closed:
+                if not closed:
+                    # Whoever uses it, or is just closing it, looks again when done.
+                    return
+                self._wanted.discard(identifier)
+                await self._take_down(identifier)
+
+    async def _take_down(self, identifier: int) -> None:
+        index = (await self._journal.vpcs()).get(identifier)
+        if index is None or await self._journal.of_vpc(identifier):
+            return
+        vpc = Vpc(identifier, index)
+        if not await self._datapath.release_vpc(vpc):
+            return
+        await self._journal.forget_vpc(identifier)
+        if self._here.pop(identifier, None) is not None:
+            self._tell(vpc, here=False)
 
     def _tell(self, vpc: Vpc, *, here: bool) -> None:
         for follower in self._followers:

@@ -28,8 +28,12 @@ from netclaim.kube.objects import covers, is_going, uid_of
 from node_agent import metrics
 from node_agent.datapath.model import Attachment, Sid
 from node_agent.journal import Journal, Row, State, Withdrawal
+from node_agent.locks import KeyedLocks
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.report")
+
+NODE_AGAIN: Final = 10.0
+"""Seconds until a Node that is not registered is looked for again."""
 
 BACKOFF_MAX: Final = 10.0
 """Longest pause before a report is tried again: it goes out soon after the API server is back."""
@@ -143,6 +147,8 @@ class Reports:
         self._known = known
         self._close = close
         self._confirmed: set[tuple[str, str, str]] = set()
+        self.withdrawing = KeyedLocks()
+        """Held by device while something is taken back: an ADD begins before or after it, never in between."""
         self.router = router
         self.routers = cluster.reflect(resources.BGP_ROUTERS, namespace=namespace)
         self.router_controller = Controller("router", self._tell_router, workers=1, backoff_max=BACKOFF_MAX)
@@ -168,12 +174,11 @@ class Reports:
         return [("", identity.host_interface(*labelled_identity(advertisement)))]
 
     async def start(self) -> None:
-        """Look at everything once: this router, all rows, everything owed, and what a lost journal has left behind."""
+        """Look at everything once: this router, all rows, everything owed. Asks nobody."""
         self.router_controller.enqueue(("", self.router.name))
         await self._enqueue_rows()
         for owed in await self._journal.withdrawals():
             self.changed(owed.device)
-        await self._find_leftovers()
 
     # -- the router ------------------------------------------------------------------------------------------------
 
@@ -185,8 +190,9 @@ class Reports:
         try:
             node = await self._client.get(resources.NODES, None, self.router.node)
         except NotFound:
-            log.warning("this node is not registered yet: its routes are told once it is", node=self.router.node)
-            return BACKOFF_MAX
+            log.warning("this node is not registered: its routes are told once it is", node=self.router.node)
+            self.router = replace(self.router, uid="")
+            return NODE_AGAIN
         wanted = router_object(self.router, self._namespace, uid_of(node))
         found = self.routers.store.get((self._namespace, self.router.name))
         if found is None or not covers(found, wanted):
@@ -201,7 +207,12 @@ class Reports:
         for row in await self._journal.rows():
             self.changed(row.device)
 
-    async def _find_leftovers(self) -> None:
+    def _has_router(self) -> bool:
+        """Whether the router that owns advertisements is there: the API would collect them at once otherwise."""
+        found = self.routers.store.get((self._namespace, self.router.name))
+        return found is not None and bool(self.router.uid) and uid_of(found) == self.router.uid
+
+    async def find_leftovers(self) -> None:
         """Take back advertisements of this node for containers that the journal does not know (its file was lost)."""
         rows = {(row.container, row.attachment) for row in await self._journal.rows()}
         for raw in await self._client.list(resources.BGP_ADVERTISEMENTS, self._namespace):
@@ -219,20 +230,17 @@ class Reports:
     async def _report(self, key: Key) -> float | None:
         device = key[1]
         rows = [row for row in await self._journal.of_device(device) if row.state is State.ADDED]
-        owed = [one for one in await self._journal.withdrawals() if one.device == device]
-        if rows:
-            row = rows[-1]
-            if not self.router.uid:
-                return 0.5
-            if not await self._advertise(row):
-                await self._close(row)
-                return None
-        else:
-            for one in owed:
-                await self._withdraw(one)
-        for one in owed:
-            # With a live row the facts and the advertisement are the successor's already.
-            await self._journal.settle(one)
+        # Without a router nothing is advertised; the router that appears brings all rows back here.
+        if rows and self._has_router() and not await self._advertise(rows[-1]):
+            await self._close(rows[-1])
+            return None
+        async with self.withdrawing.hold(device):
+            for owed in [one for one in await self._journal.withdrawals() if one.device == device]:
+                if not rows:
+                    await self._withdraw(owed)
+                # With a live row the facts and the advertisement are the successor's already.
+                await self._journal.settle(owed)
+                self._confirmed = {one for one in self._confirmed if one[0] != owed.container}
         metrics.WITHDRAWALS.set(len(await self._journal.withdrawals()))
         return None
 
@@ -283,7 +291,6 @@ class Reports:
         raw = await self._attachment(owed.attachment)
         if raw is not None and uid_of(raw) == owed.uid and _status(raw).get("containerID") == owed.container:
             await self._write_facts(raw, {})
-        self._confirmed = {one for one in self._confirmed if one[0] != owed.container}
 
     async def _attachment(self, key: tuple[str, str]) -> Raw | None:
         try:

@@ -6,8 +6,9 @@ from ipaddress import IPv6Address, IPv6Network
 from pathlib import Path
 from typing import Literal, Self
 
-from netclaim.kube.process import CommonSettings
 from pydantic import Field, model_validator
+
+from netclaim.kube.process import CommonSettings
 
 BLOCK_LENGTH = 32
 """Length of the block that all locators are taken to lie in when none is given."""
@@ -36,6 +37,10 @@ class Settings(CommonSettings):
     state_dir: Path = Field(default=Path("/var/lib/netclaim"), description="Folder of journal and spool.")
     socket: Path = Field(
         default=Path("/run/netclaim/agent.sock"), description="Unix socket that netclaim-cni speaks to."
+    )
+
+    sweep_interval: float = Field(
+        default=60.0, gt=0, description="Seconds between two comparisons of journal and kernel."
     )
 
     @model_validator(mode="after")

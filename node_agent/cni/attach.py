@@ -83,14 +83,17 @@ class Attacher:
         journal: Journal,
         datapath: Datapath,
         presence: Presence,
+        withdrawing: KeyedLocks,
         changed: Callable[[Row], None],
         refused: Refused,
     ) -> None:
+        """``withdrawing``: held by device while facts are taken back; ``changed``: told of rows that come and go."""
         self._node = node
         self._client = client
         self._journal = journal
         self._datapath = datapath
         self._presence = presence
+        self._withdrawing = withdrawing
         self._changed = changed
         self._refused = refused
         self._locks = KeyedLocks()
@@ -206,7 +209,8 @@ class Attacher:
         if known is not None and known.state is State.ADDED:
             # It works already: a repetition that fails must leave it working, so there is nothing to undo.
             return await self._make(call, pointer, seen, known)
-        await self._journal.begin(row)
+        async with self._withdrawing.hold(row.device):
+            await self._journal.begin(row)
         try:
             return await self._make(call, pointer, seen, row)
         except BaseException:
@@ -219,7 +223,7 @@ class Attacher:
             await self._presence.ensure(attachment.vpc)
             async with asyncio.TaskGroup() as both:
                 making = both.create_task(self._datapath.prepare(attachment, row.record.netns))
-                both.create_task(self._claim(call, pointer, seen, facts))
+                both.create_task(self._claim(call, pointer, seen, facts, settled=row.state is State.ADDED))
             record = making.result()
             await self._datapath.bring_up(record)
         except BaseExceptionGroup as group:
@@ -232,12 +236,16 @@ class Attacher:
         self._changed(made)
         return result
 
-    async def _claim(self, call: Call, pointer: Pointer, seen: Seen, facts: dict[str, Any]) -> None:
-        """Write the facts over what was seen; look again after a conflict. No link is up before this is done."""
+    async def _claim(self, call: Call, pointer: Pointer, seen: Seen, facts: dict[str, Any], *, settled: bool) -> None:
+        """Write the facts over what was seen; look again after a conflict. No link is up before this is done.
+
+        ``settled``: the container has the attachment since an earlier ADD. Otherwise facts that are recorded already
+        may just be taken back for an earlier try of this container, so they are written in any case.
+        """
         planned = seen
+        if settled and _recorded(seen.raw, facts):
+            return
         for _ in range(CLAIM_ATTEMPTS):
-            if _recorded(seen.raw, facts):
-                return
             try:
                 await claiming.claim(self._client, pointer, seen.resource_version, facts)
             except Conflict:

@@ -27,7 +27,6 @@ from node_agent.presence import Presence
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.upkeep")
 
-SWEEP_EVERY: Final = 60.0
 SPOOL_EVERY: Final = 2.0
 
 
@@ -35,13 +34,21 @@ class Upkeep:
     """Recovery, spool and sweep of one node."""
 
     def __init__(
-        self, *, journal: Journal, datapath: Datapath, attacher: Attacher, presence: Presence, spool: Path
+        self,
+        *,
+        journal: Journal,
+        datapath: Datapath,
+        attacher: Attacher,
+        presence: Presence,
+        spool: Path,
+        sweep_interval: float,
     ) -> None:
         self._journal = journal
         self._datapath = datapath
         self._attacher = attacher
         self._presence = presence
         self._spool = spool
+        self._sweep_interval = sweep_interval
         self._strays: frozenset[Stray] = frozenset()
 
     async def recover(self) -> None:
@@ -59,7 +66,7 @@ class Upkeep:
     async def sweep_regularly(self) -> None:
         """Sweep for as long as the agent runs; one that fails is said and tried again."""
         while True:
-            await asyncio.sleep(SWEEP_EVERY)
+            await asyncio.sleep(self._sweep_interval)
             try:
                 await self.sweep()
             except (DatapathError, sqlite3.Error) as error:

@@ -94,6 +94,28 @@ async def test_a_deleted_node_takes_its_routes_along(world: World) -> None:
     assert await world.advertisement("one") is not None
 
 
+async def test_a_node_that_is_deleted_under_a_living_agent_comes_back_with_its_routes(world: World) -> None:
+    """T08, T32: no storm of writes while there is no Node; all is told again once it is registered again."""
+    a, b = await world.add_nodes("a", "b")
+    await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    await a.cni("ADD", await world.guest("one"))
+    await b.cni("ADD", await world.guest("two"))
+    await wait_routed(a, "10.128.0.3")
+    old = (await world.advertised("two"))["metadata"]["uid"]
+    await world.cell.delete(resources.NODES, None, b.name)
+    await until(lambda: "is not registered" in b.log, timeout=30, what="the agent misses its Node")
+    await wait_unrouted(a, "10.128.0.3")
+    assert "is not registered" not in a.log
+    await world.cell.create(resources.NODES, {"metadata": {"name": b.name}})
+
+    async def told_again() -> bool:
+        return (await world.advertised("two"))["metadata"]["uid"] != old
+
+    await until(told_again, timeout=30, what="the advertisement under the new router")
+    await wait_routed(a, "10.128.0.3")
+
+
 async def test_the_api_server_away_stops_neither_del_nor_traffic_and_is_told_when_it_is_back(world: World) -> None:
     """node-agent.md, Reports: DEL works, ADD waits with code 11, reports are sent later, newest state only."""
     a, b = await world.add_nodes("a", "b")

@@ -80,6 +80,46 @@ async def test_kernel_state_that_was_lost_is_put_back_at_start(world: World) -> 
     assert await two.pings("fd20:0:1:2::1")
 
 
+async def test_what_nobody_owns_is_swept_and_what_is_missing_is_put_back(world: World) -> None:
+    """T04, T26: kernel objects of ours without a row go after two observations; a live row's rules come back."""
+    (a,) = await world.add_nodes("a", start=False)
+    a.flags = ("--sweep-interval", "0.5")
+    await a.start()
+    await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    one, two = await world.guest("one"), await world.guest("two")
+    await a.cni("ADD", one)
+    await a.cni("ADD", two)
+    await a.stop(9)
+    with contextlib.closing(sqlite3.connect(a.folder / "state" / "journal.db")) as db, db:
+        db.execute("DELETE FROM rows WHERE container = ?", (two.container,))
+    await a.ip("-4", "rule", "del", "pref", "1000", "iif", "G00000000A001H")
+    await a.start()
+
+    async def swept() -> bool:
+        return "G00000000A002H" not in "".join(await a.traces())
+
+    await until(swept, timeout=20, what="the device without a row is swept")
+    await world.withdrawn("two")
+    await a.cni("CHECK", one)
+    again = await world.guest("two")
+    await a.cni("ADD", again)
+    assert await again.pings("10.128.0.2")
+
+
+async def test_a_sandbox_that_vanishes_while_the_agent_runs_is_swept(world: World) -> None:
+    """node-agent.md: the agent's own sweep depends on neither GC nor STATUS."""
+    (a,) = await world.add_nodes("a", start=False)
+    a.flags = ("--sweep-interval", "0.5")
+    await a.start()
+    await world.attach("one", 36, 1, 2)
+    guest = await world.guest("one")
+    await a.cni("ADD", guest)
+    await run("ip", "netns", "del", guest.namespace)
+    await world.withdrawn("one")
+    assert await a.traces() == []
+
+
 async def test_a_container_that_lost_its_attachment_while_the_agent_was_away_is_closed(world: World) -> None:
     """T08: another container is recorded: the device is closed and nothing is advertised."""
     (a,) = await world.add_nodes("a")

@@ -204,3 +204,102 @@ async def test_status_and_check_answer_for_what_is_there(world: World) -> None:
     await guest.run("ip", "link", "set", "eth0", "mtu", "1300")
     differs = await node.cni("CHECK", guest, check=False)
     assert (differs.json["code"], "1300" in differs.json["msg"]) == (103, True)
+
+
+async def test_a_call_whose_client_is_killed_leaves_nothing(world: World) -> None:
+    """node-agent.md: a call whose client went away is finished or undone, never left in the middle."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    await world.attach("web-1-eth0", 36, 72, 3)
+    guest, peer = await world.guest("web-0-eth0"), await world.guest("web-1-eth0")
+    await node.cni("ADD", peer)
+    node.door.freeze()
+    call = asyncio.create_task(node.cni("ADD", guest))
+    await until(lambda: node.door.held, what="the agent asks the API server")
+    call.cancel()
+    await until(lambda: "went away" in node.log, what="the agent notices")
+    node.door.thaw()
+    await node.cni("DEL", guest)
+    assert "G00000000A013H" not in await node.ip("-o", "link")
+    await world.withdrawn("web-0-eth0")
+    await node.cni("ADD", guest)
+    assert await guest.pings("10.128.0.3")
+
+
+async def test_an_api_server_that_hangs_ends_an_add_with_a_reason_and_without_a_trace(world: World) -> None:
+    """node-agent.md, ADD: API unreachable: code 11; whatever was begun is undone."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    node.door.freeze()
+    refused = await node.cni("ADD", guest, check=False)
+    assert (refused.json["code"], "cannot be asked" in refused.json["msg"]) == (11, True)
+    assert await node.traces() == []
+    node.door.thaw()
+    await node.cni("ADD", guest)
+    await world.advertised("web-0-eth0")
+
+
+async def test_gc_removes_what_is_not_listed_of_its_own_network_only(world: World) -> None:
+    """T10: GC with a full, a partial and an empty list; never another network's."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    await world.attach("web-1-eth0", 36, 72, 3)
+    first, second = await world.guest("web-0-eth0"), await world.guest("web-1-eth0")
+    await node.cni("ADD", first)
+    await node.cni("ADD", second)
+    key = "cni.dev/valid-attachments"
+    full = [{"containerID": first.container, "ifname": "eth0"}]
+    await node.cni("GC", first, cniVersion="1.1.0", **{key: full})
+    assert await first.pings("10.128.0.3")
+    await node.cni("GC", first, cniVersion="1.1.0", **{key: []})
+    links = await node.ip("-o", "link")
+    assert ("G00000000A013H" in links, "G00000000A01aH" in links) == (False, True)
+    await world.withdrawn("web-0-eth0")
+
+
+async def test_many_adds_at_once_are_all_answered(world: World) -> None:
+    """T11: a burst against one agent; every call is done, every guest works, every DEL leaves nothing."""
+    (node,) = await world.add_nodes("a")
+    names = [f"web-{number}-eth0" for number in range(24)]
+    for number, name in enumerate(names):
+        await world.attach(name, 36 + number % 3, 1 + number, 2 + number)
+    guests = [await world.guest(name) for name in names]
+    await asyncio.gather(*(node.cni("ADD", guest) for guest in guests))
+    assert await guests[0].pings("10.128.0.5")
+    assert await guests[23].pings("fd20:0:1:4::1")
+    assert not await guests[0].pings("10.128.0.3")
+    await asyncio.gather(*(node.cni("DEL", guest) for guest in guests))
+    assert await node.traces() == []
+    for name in names:
+        await world.withdrawn(name)
+
+
+async def test_a_device_that_somebody_put_down_comes_back_by_itself(world: World) -> None:
+    """node-agent.md, Kernel state: link events reconcile; a link that went down and up has lost its routes."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    await world.attach("web-1-eth0", 36, 72, 3)
+    first, second = await world.guest("web-0-eth0"), await world.guest("web-1-eth0")
+    await node.cni("ADD", first)
+    await node.cni("ADD", second)
+    await node.ip("link", "set", "G00000000A013H", "down")
+
+    async def works() -> bool:
+        return await first.pings("10.128.0.3")
+
+    await until(works, what="the guest works again")
+    await node.cni("CHECK", first)
+
+
+async def test_a_device_of_somebody_else_is_never_touched(world: World) -> None:
+    """galactic@dea41b6c: a foreign link of our name is neither taken nor deleted."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    await node.ip("link", "add", "G00000000A013H", "type", "veth", "peer", "name", "stranger")
+    refused = await node.cni("ADD", guest, check=False)
+    assert (refused.json["code"], "is taken" in refused.json["msg"]) == (11, True)
+    await node.cni("DEL", guest)
+    assert "stranger" in await node.ip("-o", "link")
+    await world.withdrawn("web-0-eth0")

@@ -40,8 +40,13 @@ async def run(*argv: str, check: bool = True, env: dict[str, str] | None = None,
         stderr=asyncio.subprocess.PIPE,
         env=None if env is None else {**os.environ, **env},
     )
-    async with asyncio.timeout(60):
-        out, err = await process.communicate(stdin.encode())
+    try:
+        async with asyncio.timeout(60):
+            out, err = await process.communicate(stdin.encode())
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        raise
     outcome = Outcome(process.returncode or 0, out.decode(), err.decode())
     if check and outcome.code:
         raise AssertionError(f"{' '.join(argv)}: {outcome.err or outcome.out}")
@@ -87,6 +92,9 @@ class Door:
         self._host, self._port = url.hostname or "127.0.0.1", url.port or 443
         self._server: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self.held = 0
 
     async def open(self) -> None:
         def listen() -> socket.socket:
@@ -107,6 +115,15 @@ class Door:
         if self._pipes:
             await asyncio.wait(self._pipes)
 
+    def freeze(self) -> None:
+        """Take connections and requests but pass nothing on: a server that hangs."""
+        self._flows.clear()
+
+    def thaw(self) -> None:
+        """Pass on what was held, and all that follows."""
+        self._flows.set()
+        self.held = 0
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -115,8 +132,8 @@ class Door:
             up_reader, up_writer = await asyncio.open_connection(self._host, self._port)
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(_pump(reader, up_writer))
-                    both.create_task(_pump(up_reader, writer))
+                    both.create_task(self._pump(reader, up_writer))
+                    both.create_task(self._pump(up_reader, writer))
             finally:
                 up_writer.close()
         except (OSError, asyncio.CancelledError, ExceptionGroup):
@@ -125,12 +142,14 @@ class Door:
             self._pipes.discard(task)
             writer.close()
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while piece := await reader.read(65536):
-        writer.write(piece)
-        await writer.drain()
-    writer.write_eof()
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while piece := await reader.read(65536):
+            if not self._flows.is_set():
+                self.held += 1
+                await self._flows.wait()
+            writer.write(piece)
+            await writer.drain()
+        writer.write_eof()
 
 
 @dataclass
@@ -204,7 +223,7 @@ class Node:
                 raise RuntimeError(f"the agent ended with {process.returncode}:\n{self.log[-3000:]}")
             return self.socket.exists()
 
-        await until(listens, timeout=20, what=f"the agent of {self.name} listens")
+        await until(listens, timeout=60, what=f"the agent of {self.name} listens")
 
     async def stop(self, number: int = signal.SIGTERM) -> int:
         """End the agent; its exit code."""
@@ -221,7 +240,10 @@ class Node:
         return code
 
     async def cni(self, verb: str, guest: Guest, *, check: bool = True, **changes: Any) -> Outcome:
-        """Execute netclaim-cni as a runtime does. ``changes``: configuration keys, or env= for CNI variables."""
+        """Execute netclaim-cni as a runtime does. ``changes``: configuration keys, or env= for CNI variables.
+
+        A call that is cancelled kills the binary, as a runtime does that gives up.
+        """
         env = {
             "CNI_COMMAND": verb,
             "CNI_CONTAINERID": guest.container,
@@ -242,7 +264,7 @@ class Node:
         return outcome
 
     async def traces(self) -> list[str]:
-        """Every link, rule, route, neighbour and firewall element that a tenant of this node has left."""
+        """Every link, rule, route, neighbour and firewall element of a tenant that is on this node."""
         texts = [
             await self.ip("-o", "link"),
             await self.ip("-4", "rule"),
