@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ class Demo:
         self.step("addresses: two projects in IPAM with the same class names")
         self.kubectl("apply", "-f", str(EXAMPLES / "ipam-two-projects.yaml"), ipam=True)
         self.step("a network, and a workload whose three replicas each claim an interface on it")
-        self.console.print((EXAMPLES / "quickstart.yaml").read_text(), highlight=False, markup=False)
+        self.console.print((EXAMPLES / "quickstart.yaml").read_text(), highlight=False, markup=False, soft_wrap=True)
         applied = time.monotonic()
         self.kubectl("apply", "-f", str(EXAMPLES / "quickstart.yaml"))
         self.wait_ready("web", 3)
@@ -194,7 +195,8 @@ def demo(run_dir: Path) -> None:
 
     Ctrl-C, or a step that fails, ends the cluster; the logs stay in ``run_dir``.
     """
-    console, began = Console(), time.monotonic()
+    # A log has no width of its own: wide enough for the tables.
+    console, began = Console(width=None if sys.stdout.isatty() else 132), time.monotonic()
     cluster = Cluster.up(run_dir, nodes=2, detach=True)
     try:
         programs.start(cluster, lambda text: console.print(f"  {text}", highlight=False, style="dim"))

@@ -96,10 +96,10 @@ async def test_two_projects_with_the_same_class_names_get_separate_address_space
         await stack.ready(each.namespace, "web", 2)
         await stack.assert_published_is_held(each.namespace, each.project)
 
-    mine, theirs = (
+    mine, theirs = [
         {a for entry in (await stack.published(each.namespace)).values() for a in entry.values()}
         for each in (tenant, other_tenant)
-    )
+    ]
     assert not mine & theirs
     assert all(a.startswith(("fd20:1000:", "10.128.", "198.51.100.")) for a in mine), mine
     assert all(a.startswith(("fd20:2000:", "10.129.", "203.0.113.")) for a in theirs), theirs
