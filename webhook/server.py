@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import tempfile
 import time
@@ -30,12 +31,19 @@ _JSON: Final = "application/json"
 
 
 class Endpoint:
-    """Serves reviews over TLS. The certificate is changed under the open port, for handshakes from then on."""
+    """Serves reviews over TLS. The certificate is changed under the open port, for handshakes from then on.
+
+    The address is taken at once, and listened on when there is a certificate.
+    """
 
     def __init__(self, reviewer: Reviewer, host: str, port: int, unready: Callable[[], list[str]]) -> None:
+        """Take the address.
+
+        Raises:
+            ConfigError: it cannot be had.
+        """
         self._reviewer = reviewer
-        self._host = host
-        self._port = port
+        self._socket = _bound(host, port)
         self._unready = unready
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -43,32 +51,27 @@ class Endpoint:
         app.router.add_post(PATH, self._review)
         app.router.add_get("/readyz", self._ready)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
-        self.port = 0
-        """The port that is listened on; 0 until there is a certificate."""
+        self._is_open = False
+
+    @property
+    def port(self) -> int:
+        """The port that was taken."""
+        return int(self._socket.getsockname()[1])
 
     async def serve(self, pair: Pair) -> None:
-        """Serve with this certificate: opens the port the first time, later only changes the certificate.
-
-        Raises:
-            ConfigError: the address cannot be listened on.
-        """
+        """Serve with this certificate: opens the port the first time, later only changes the certificate."""
         _load(self._context, pair)
-        if self.port:
+        if self._is_open:
             return
+        self._is_open = True
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._context, backlog=1024)
-        try:
-            await site.start()
-        except OSError as error:
-            raise ConfigError(
-                f"--listen {self._host}:{self._port} cannot be used: {error.strerror or error}"
-            ) from error
-        self.port = int(self._runner.addresses[0][1])
-        log.info("serving %s on https://%s:%d", PATH, self._host, self.port)
+        await web.SockSite(self._runner, self._socket, ssl_context=self._context, backlog=1024).start()
+        log.info("serving %s on https://%s:%d", PATH, *self._socket.getsockname()[:2])
 
     async def close(self) -> None:
         """Take no more connections, and let running reviews end."""
         await self._runner.cleanup()
+        self._socket.close()
 
     async def _review(self, request: web.Request) -> web.Response:
         try:
@@ -98,6 +101,18 @@ class Endpoint:
     async def _ready(self, _: web.Request) -> web.Response:
         reasons = self._unready()
         return web.Response(text="\n".join(reasons) or "ok", status=503 if reasons else 200)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket with that address, not listening yet: connections are refused until there is a certificate."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except OSError as error:
+        raise ConfigError(f"--listen {host}:{port} cannot be used: {error.strerror or error}") from error
+    return made
 
 
 def _load(context: ssl.SSLContext, pair: Pair) -> None:

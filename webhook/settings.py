@@ -60,6 +60,20 @@ class Settings(CommonSettings):
         """Read `a,b` as a list."""
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
+    @field_validator("certificate_lifetime", "authority_lifetime", "authority_overlap", mode="before")
+    @classmethod
+    def _seconds(cls, value: object) -> object:
+        """Read a plain number as seconds."""
+        return float(value) if isinstance(value, str) and value.replace(".", "", 1).isdigit() else value
+
+    @field_validator("certificate_lifetime", "authority_lifetime")
+    @classmethod
+    def _long_enough(cls, value: timedelta) -> timedelta:
+        """Refuse a life in which nothing could be renewed in time."""
+        if value < timedelta(seconds=3):
+            raise ValueError("a certificate lives for at least 3 seconds")
+        return value
+
     @field_validator("ip")
     @classmethod
     def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -65,6 +65,10 @@ class Program:
         self._process.send_signal(signal.SIGTERM)
         return await asyncio.to_thread(self._process.wait, 30)
 
+    async def ended(self) -> int:
+        """Wait until it ends by itself; returns the exit code."""
+        return await asyncio.to_thread(self._process.wait, 60)
+
     @property
     def tracebacks(self) -> list[str]:
         """Lines of the log that show an unexpected error."""

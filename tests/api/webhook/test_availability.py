@@ -1,0 +1,102 @@
+"""The webhook away, hung, or asked nonsense (T16, R33)."""
+
+import asyncio
+import json
+import ssl
+
+import aiohttp
+import pytest
+
+from netclaim.api import resources
+from netclaim.api.networking import INJECTED_ANNOTATION
+from netclaim.kube.client import Client
+from netclaim.kube.errors import ApiError
+from tests.api.webhook.test_certificates import Site, site
+from tests.api.webhook.yard import Yard, install
+from tests.waiting import until
+from webhook.manifests import CONFIGURATION_NAME
+
+__all__ = ["site"]
+
+
+def unlabelled(site: Site) -> dict:  # type: ignore[type-arg]
+    pod = json.loads(json.dumps(site.reviews.pod))
+    pod["metadata"] |= {"name": "free", "labels": {}, "ownerReferences": []}
+    return pod  # type: ignore[no-any-return]
+
+
+async def test_without_the_webhook_exactly_the_opted_in_pods_are_refused_and_it_recovers_by_itself(
+    site: Site, cell: Client, namespace: str
+) -> None:
+    """T16: cold start with the configuration already there; no manual step."""
+    yard = Yard(cell, namespace)
+    with pytest.raises(ApiError, match="failed calling webhook"):
+        await site.reviews.one()
+    await yard.create(unlabelled(site))
+    async with site.replica(0) as program:
+        await site.works()
+        stored = await yard.create(site.reviews.pod)
+        assert INJECTED_ANNOTATION in stored["metadata"]["annotations"]
+        program.kill()
+        with pytest.raises(ApiError, match="failed calling webhook"):
+            await site.reviews.one()
+    async with site.replica(0):
+        await site.works()
+
+
+async def test_a_hung_webhook_refuses_in_time_and_holds_up_nobody_else(
+    site: Site, cell: Client, namespace: str
+) -> None:
+    """T16: a port that accepts and never answers."""
+    held: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", site.port)
+    async with server, asyncio.timeout(15):
+        review = asyncio.create_task(site.reviews.one())
+        await Yard(cell, namespace).create(unlabelled(site))
+        with pytest.raises(ApiError, match="failed calling webhook"):
+            await review
+        for writer in held:
+            writer.close()
+
+
+async def test_a_missing_configuration_does_not_let_a_pod_boot_unattached(
+    site: Site, cell: Client, namespace: str
+) -> None:
+    """R33: the policy refuses an opted-in Pod that no webhook has seen."""
+    await cell.delete(resources.MUTATING_WEBHOOKS, None, CONFIGURATION_NAME)
+
+    async def refused() -> bool:
+        try:
+            await site.reviews.one()
+        except ApiError as error:
+            return "the webhook that attaches them has not seen it" in error.message
+        return False
+
+    await until(refused, what="the policy's refusal")
+    await install(cell, f"https://127.0.0.1:{site.port}/mutate-v1-pod")
+
+
+async def test_nonsense_is_answered_and_bounded(site: Site) -> None:
+    """R33: malformed reviews and oversized bodies get an answer, and the next review is served as ever."""
+    async with site.replica(0) as program:
+        await site.works()
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        url = f"https://127.0.0.1:{site.port}/mutate-v1-pod"
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            for body, status in ((b"", 400), (b"{", 400), (b"[1]", 400), (b"x" * (9 * 1024 * 1024), 413)):
+                async with session.post(url, data=body) as reply:
+                    assert reply.status == status
+            async with session.get(f"https://127.0.0.1:{site.port}/readyz") as reply:
+                assert (reply.status, await reply.text()) == (200, "ok")
+        await site.reviews.one()
+        assert program.tracebacks == []
+
+
+async def test_a_taken_port_is_said_in_one_line(site: Site) -> None:
+    """Bad input ends in a clear message and exit code 2."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", site.port)
+    async with server, site.replica(0) as program:
+        assert await program.ended() == 2
+        assert f"--listen 127.0.0.1:{site.port} cannot be used: Address already in use" in program.log.read_text()
+        assert program.tracebacks == []
