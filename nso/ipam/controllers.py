@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -179,12 +180,14 @@ class Pools:
         waiting: Waiting,
         *,
         linger: float,
+        grace: float,
     ) -> None:
         self._cluster = cluster
         self._project = project
         self._allocator = allocator
         self._waiting = waiting
         self._linger = linger
+        self._grace = grace
         self._idle_since: dict[str, float] = {}
         self._written: dict[str, float] = {}
 
@@ -244,7 +247,8 @@ class Pools:
         if allocation is None:
             return SOON
         try:
-            await execute(self._cluster, [pools.carved(pool, allocation.block, None, utcnow())])
+            fill = self._fill(replace(pool, cidr=allocation.block))
+            await execute(self._cluster, [pools.carved(pool, allocation.block, fill, utcnow())])
         except (Conflict, Invalid):
             try:
                 live = PoolView.of(await self._cluster.client.get(resources.IP_POOLS, *pool.key))
@@ -285,7 +289,7 @@ class Pools:
         self._waiting.remove(pool.key)
         self._idle_since.pop(pool.id.uid, None)
         since = pool.removing or pool.raw["metadata"]["deletionTimestamp"]
-        rest = epoch(since) + REMOVAL_GRACE - time.time()
+        rest = epoch(since) + self._grace - time.time()
         if rest > 0:
             return rest
         inside = await self._live(pool)

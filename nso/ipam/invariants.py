@@ -202,6 +202,8 @@ def _length_and_reservation(
 def _counters(pool: PoolView, shape: Shape, seen: Snapshot) -> Iterator[Violation]:
     shown = (pool.raw.get("status") or {}).get("capacity")
     if not shown:
+        if pool.ready:
+            yield Violation(COUNTERS, resources.IP_POOLS.kind, pool.key, "its status tells no counters")
         return
     index = seen.index(pool.key, shape)
     fullest = index.fullest

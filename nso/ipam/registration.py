@@ -13,7 +13,7 @@ from netclaim.kube.events import EventRecorder
 from netclaim.kube.predicates import changed_any, changed_meta_or_spec
 from netclaim.kube.process import Process
 from nso.ipam.allocator import Allocator
-from nso.ipam.controllers import Allocations, Claims, Classes, Pools
+from nso.ipam.controllers import REMOVAL_GRACE, Allocations, Claims, Classes, Pools
 from nso.ipam.project import Project
 from nso.ipam.waiting import Waiting
 from nso.ipam.wakes import Wakes, claim_changed, pool_usable_changed
@@ -56,7 +56,13 @@ def register(process: Process, cluster: Cluster, settings: IpamSettings) -> None
         process.add(controller)
 
 
-def build(cluster: Cluster, settings: IpamSettings, recorder: EventRecorder | None = None) -> Controllers:
+def build(
+    cluster: Cluster,
+    settings: IpamSettings,
+    recorder: EventRecorder | None = None,
+    *,
+    removal_grace: float = REMOVAL_GRACE,
+) -> Controllers:
     """The controllers over `cluster`, wired to its reflectors; whoever calls this runs them."""
     waiting, pool_waiting = Waiting(), Waiting()
     project = Project(cluster, waiting)
@@ -64,7 +70,7 @@ def build(cluster: Cluster, settings: IpamSettings, recorder: EventRecorder | No
     classes = Controller("ipam-classes", Classes(cluster, project).reconcile, workers=2)
     pools = Controller(
         "ipam-pools",
-        Pools(cluster, project, allocator, pool_waiting, linger=settings.pool_linger).reconcile,
+        Pools(cluster, project, allocator, pool_waiting, linger=settings.pool_linger, grace=removal_grace).reconcile,
         workers=4,
     )
     claims = Controller("ipam-claims", Claims(cluster, project, allocator, recorder).reconcile, workers=CLAIM_WORKERS)

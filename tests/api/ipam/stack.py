@@ -21,6 +21,7 @@ class Settings:
 
     pool_linger: float = 600.0
     orphan_grace: float = 1.0
+    removal_grace: float = 0.5
 
 
 @asynccontextmanager
@@ -28,7 +29,8 @@ async def running(kubeconfig: str, settings: Settings | None = None) -> AsyncIte
     """The four controllers at work, as one process without leader election would run them."""
     client = await Client.connect(kubeconfig, user_agent="netclaim-tests-ipam")
     cluster = Cluster(client)
-    controllers = build(cluster, settings or Settings())
+    chosen = settings or Settings()
+    controllers = build(cluster, chosen, removal_grace=chosen.removal_grace)
     reflectors = asyncio.create_task(run_reflectors(cluster))
     async with asyncio.timeout(20):
         for reflector in cluster.reflectors:
@@ -122,9 +124,7 @@ async def all_bound(client: Client, project: str, count: int, *, timeout: float 
 async def cidrs(client: Client, project: str) -> dict[str, str]:
     """CIDRs of the bound claims by name."""
     listed = await client.list(resources.IP_CLAIMS, project)
-    return {
-        raw["metadata"]["name"]: raw["status"]["cidr"] for raw in listed if (raw.get("status") or {}).get("cidr")
-    }
+    return {raw["metadata"]["name"]: raw["status"]["cidr"] for raw in listed if (raw.get("status") or {}).get("cidr")}
 
 
 async def refused(client: Client, project: str, name: str, reason: str, *, timeout: float = 10.0) -> str:
@@ -142,9 +142,11 @@ async def refused(client: Client, project: str, name: str, reason: str, *, timeo
 
 async def release(client: Client, project: str, names: Iterable[str] | None = None, *, timeout: float = 60.0) -> None:
     """Delete claims (all of the project by default) and wait until they are gone."""
-    chosen = set(names) if names is not None else {
-        raw["metadata"]["name"] for raw in await client.list(resources.IP_CLAIMS, project)
-    }
+    chosen = (
+        set(names)
+        if names is not None
+        else {raw["metadata"]["name"] for raw in await client.list(resources.IP_CLAIMS, project)}
+    )
     gate = asyncio.Semaphore(32)
 
     async def one(name: str) -> None:
