@@ -19,7 +19,7 @@ from netclaim.kube.predicates import changed_meta_or_spec, status_changed
 from netclaim.kube.process import Process
 from netclaim.kube.reflector import Reflector
 from nso.compute.instances import Instances
-from nso.compute.observed import Stores, controller_of, is_instance
+from nso.compute.observed import Stores, controller_of, is_instance, slim_pod
 from nso.compute.pods import summary
 from nso.compute.status import ready_summary
 from nso.compute.workloads import Workloads
@@ -48,7 +48,7 @@ def register(process: Process, cell: Cluster, settings: ComputeSettings) -> None
             "--attachment-mode=Hypervisor needs --pod-provider=false: a tap lies in the host's namespace and a plain "
             "Pod cannot use it; let a provider of virtual machines run the instances"
         )
-    stores = Stores.of(cell)
+    stores = _stores(cell)
     recorder = process.recorder(cell)
     process.add(_workloads(cell, Workloads(cell, stores, recorder)))
     process.add(_instances(cell, Instances(cell, stores, recorder, provides_pods=settings.pod_provider)))
@@ -77,8 +77,19 @@ def _instances(cell: Cluster, reconciler: Instances) -> Controller:
     return controller
 
 
+def _stores(cell: Cluster) -> Stores:
+    stores = Stores(
+        workloads=cell.reflect(resources.WORKLOADS).store,
+        instances=cell.reflect(resources.INSTANCES).store,
+        claims=cell.reflect(resources.CLAIMS).store,
+        pods=_pods(cell).store,
+    )
+    stores.add_indexes()
+    return stores
+
+
 def _pods(cell: Cluster) -> Reflector:
-    return cell.reflect(resources.PODS, label_selector=INSTANCE_LABEL)
+    return cell.reflect(resources.PODS, label_selector=INSTANCE_LABEL, slim=slim_pod)
 
 
 def _instance_of(pod: Raw) -> Iterable[Key]:

@@ -10,10 +10,9 @@ from typing import Final
 
 from netclaim import identity
 from netclaim.api import compute, resources
-from netclaim.api.compute import INSTANCE_LABEL, NETWORK_GATE, ORDINAL_LABEL, TEMPLATE_LABEL, WORKLOAD_LABEL, Workload
+from netclaim.api.compute import NETWORK_GATE, ORDINAL_LABEL, TEMPLATE_LABEL, WORKLOAD_LABEL, Workload
 from netclaim.api.conditions import is_true
 from netclaim.api.meta import Key, Raw
-from netclaim.kube.cluster import Cluster
 from netclaim.kube.objects import is_going, key_of, uid_of
 from netclaim.kube.store import Store
 from nso.compute.slots import HeldClaim, HeldInstance, Ownership, PodState, Slot, View
@@ -84,24 +83,12 @@ def template_hash(workload: Workload) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What compute looks at: Workloads, Instances, claims, and the Pods that it made."""
+    """What compute looks at: Workloads, Instances, claims, and the Pods that it made (others are not followed)."""
 
     workloads: Store
     instances: Store
     claims: Store
     pods: Store
-
-    @classmethod
-    def of(cls, cell: Cluster) -> Stores:
-        """The stores of a cell, with the indexes that compute needs. Pods of others are not followed."""
-        made = cls(
-            workloads=cell.reflect(resources.WORKLOADS).store,
-            instances=cell.reflect(resources.INSTANCES).store,
-            claims=cell.reflect(resources.CLAIMS).store,
-            pods=cell.reflect(resources.PODS, label_selector=INSTANCE_LABEL, slim=slim_pod).store,
-        )
-        made.add_indexes()
-        return made
 
     def add_indexes(self) -> None:
         """What the lookups below need. Adding them again changes nothing."""
