@@ -26,7 +26,9 @@ class Expectation:
     uid: str = ""
 
     def future(self) -> asyncio.Future[None] | None:
-        """Done when it is shown; None when it is shown already."""
+        """Done when it is shown; None when it is shown already, or nobody follows the object any more."""
+        if self.reflector.forgotten:
+            return None
         if self.version is None:
             return self.reflector.expect_gone(self.key, self.uid)
         return self.reflector.expect_version(self.version)

@@ -4,6 +4,7 @@ A fault is asked for with ``server.inject(fault, times=..., when=...)`` and is u
 """
 
 import asyncio
+import bisect
 import contextlib
 import socket
 import ssl
@@ -72,6 +73,7 @@ class FaultServer:
     _planned: list[_Planned] = field(default_factory=list)
     _runner: web.AppRunner | None = None
     _port: int = 0
+    _sorted: tuple[str, int, list[Key]] = ("", 0, [])
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -190,14 +192,22 @@ class FaultServer:
         version, _, after = token.partition("/") if token else (str(self.storage.version), "", "")
         if int(version) < self.storage.oldest:
             raise RefusedError(410, "Expired", "the continue token is too old")
-        keys = sorted(key for key in self.storage.collection(collection) if not namespace or key[0] == namespace)
-        keys = [key for key in keys if "|".join(key) > after] if after else keys
+        keys = self._sorted_keys(collection)
+        if namespace:
+            keys = [key for key in keys if key[0] == namespace]
+        if after:
+            keys = keys[bisect.bisect(keys, tuple(after.split("|"))) :]
         page = keys[:limit] if limit else keys
         metadata = {"resourceVersion": version}
         if len(page) < len(keys):
             metadata["continue"] = f"{version}/{'|'.join(page[-1])}"
         items = [self.storage.collection(collection)[key] for key in page]
         return {"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}
+
+    def _sorted_keys(self, collection: str) -> list[Key]:
+        if self._sorted[:2] != (collection, self.storage.version):
+            self._sorted = (collection, self.storage.version, sorted(self.storage.collection(collection)))
+        return self._sorted[2]
 
     async def _watch(self, http: web.Request, request: Request, fault: Fault | None) -> web.StreamResponse:
         since = int(http.query["resourceVersion"])

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dev.certificates import Authority
 from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster, run_reflectors
 from netclaim.kube.reflector import Pace
@@ -71,3 +73,11 @@ async def following(cluster: Cluster) -> AsyncIterator[Cluster]:
 def config_map(name: str, *, namespace: str = "shop", **values: str) -> Raw:
     """A ConfigMap with these values."""
     return {"metadata": {"namespace": namespace, "name": name}, "data": values}
+
+
+def serving_context(authority: Authority, folder: Path) -> ssl.SSLContext:
+    """TLS for a fault server on loopback, under a certificate of `authority`."""
+    certificate, key = authority.issue("fault-server", ips=["127.0.0.1"]).write(folder, "server")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

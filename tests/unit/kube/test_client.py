@@ -1,7 +1,6 @@
 """The client against a server that fails: one kind of error each, and no write is done twice or believed lost."""
 
 import asyncio
-import ssl
 import time
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from netclaim.kube.errors import (
     Unauthorized,
 )
 from tests.faults.server import MANY, Fault, FaultServer
-from tests.unit.kube.conftest import Connect, config_map
+from tests.unit.kube.conftest import Connect, config_map, serving_context
 from tests.waiting import until
 
 
@@ -163,13 +162,6 @@ async def test_a_token_is_stripped_and_read_again_when_the_server_refuses_it(
     assert server.count("list") == 4, "the same token is not tried again"
 
 
-def _tls(authority: Authority, folder: Path) -> ssl.SSLContext:
-    certificate, key = authority.issue("fault-server", ips=["127.0.0.1"]).write(folder, "server")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return context
-
-
 async def test_a_swapped_ca_is_trusted_without_a_restart(
     connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,13 +170,13 @@ async def test_a_swapped_ca_is_trusted_without_a_restart(
     bundle = tmp_path / "bundle.crt"
     old = Authority.create(tmp_path / "old", "old")
     bundle.write_bytes(old.bundle.read_bytes())
-    server = await FaultServer().start(_tls(old, tmp_path))
+    server = await FaultServer().start(serving_context(old, tmp_path))
     client = await connect(server, ca=str(bundle))
     await client.list(CONFIG_MAPS)
 
     await server.stop()
     new = Authority.create(tmp_path / "new", "new")
-    await server.start(_tls(new, tmp_path))
+    await server.start(serving_context(new, tmp_path))
     with pytest.raises(Lost, match="certificate verify failed"):
         await client.list(CONFIG_MAPS)
     bundle.write_bytes(new.bundle.read_bytes())

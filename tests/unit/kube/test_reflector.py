@@ -4,16 +4,18 @@ import asyncio
 import gc
 import random
 import time
+from pathlib import Path
 
 import pytest
 
+from dev.certificates import Authority
 from netclaim.api.resources import CONFIG_MAPS
 from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.reflector import Reflector
 from netclaim.kube.store import Change
 from tests.faults.server import MANY, Condition, Fault, FaultServer
-from tests.unit.kube.conftest import BRISK, config_map, following
+from tests.unit.kube.conftest import BRISK, Connect, config_map, following, serving_context
 from tests.waiting import until
 
 MAPS = "/api/v1/configmaps"
@@ -279,3 +281,31 @@ async def test_a_reflector_of_one_namespace_holds_only_that(server: FaultServer,
     async with following(cluster):
         assert list(reflector.store.keys()) == [("one", "a")]
         assert cluster.reflect(CONFIG_MAPS, namespace="one") is reflector
+
+
+async def test_the_store_follows_through_a_rotated_token_and_a_swapped_ca(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T28, T17: the old token is revoked, then the server comes back under another authority; no restart."""
+    monkeypatch.setattr("netclaim.kube.credentials.FORCED_REREAD_AFTER", 0.0)
+    token, bundle = tmp_path / "token", tmp_path / "bundle.crt"
+    authorities = [Authority.create(tmp_path / name, name) for name in ("old", "new")]
+    bundle.write_bytes(authorities[0].bundle.read_bytes())
+    token.write_text("first\n")
+    server = await FaultServer(tokens={"first"}).start(serving_context(authorities[0], tmp_path))
+    cluster = Cluster(await connect(server, token_file=str(token), ca=str(bundle)), pace=BRISK)
+    reflector = cluster.reflect(CONFIG_MAPS)
+    chance = random.Random(5)
+    async with following(cluster):
+        token.write_text("second\n")
+        server.tokens = {"second"}
+        await server.stop()
+        churn(server, chance, 20)
+        await server.start(serving_context(authorities[0], tmp_path))
+        await until(lambda: equal(reflector, server), what="equal after the token was rotated")
+        await server.stop()
+        bundle.write_bytes(authorities[1].bundle.read_bytes())
+        churn(server, chance, 20)
+        await server.start(serving_context(authorities[1], tmp_path))
+        await until(lambda: equal(reflector, server), what="equal after the authority was swapped")
+    await server.stop()
