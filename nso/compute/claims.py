@@ -8,12 +8,13 @@ from typing import Final
 
 from netclaim import addresses
 from netclaim.api import networking
-from netclaim.api.compute import InstanceInterface
+from netclaim.api.compute import WORKLOAD_LABEL, InstanceInterface
 from netclaim.api.conditions import condition, is_true, message_of, reason_of, status_of
-from netclaim.api.meta import Raw
+from netclaim.api.meta import ObjectRef, Raw
+from netclaim.identity import label_value
 from netclaim.kube.objects import is_going, uid_of
 from nso.compute import reasons
-from nso.compute.observed import controller_of
+from nso.compute.observed import controller_of, label
 from nso.compute.reasons import Refusal
 
 GATING: Final = (networking.BOUND, networking.ALLOCATED, networking.PREPARED)
@@ -49,10 +50,17 @@ class Interface:
         return self.is_live and is_true(self.claim, networking.READY)
 
 
-def usable(claim: Raw | None, workload_uid: str) -> Raw | None:
-    """The claim when it belongs to the instance's Workload, else None: a namesake of somebody else is no claim."""
-    owner = controller_of(claim) if claim is not None else None
-    return claim if owner is not None and owner["uid"] == workload_uid else None
+def usable(claim: Raw | None, workload: ObjectRef) -> Raw | None:
+    """The claim when it belongs to the instance's Workload, else None: a namesake of somebody else is no claim.
+
+    One that lost its owner and says that it was made for that Workload still serves, until it is adopted.
+    """
+    if claim is None:
+        return None
+    owner = controller_of(claim)
+    if owner is None:
+        return claim if label(claim, WORKLOAD_LABEL) == label_value(workload.name) else None
+    return claim if owner["uid"] == workload.uid else None
 
 
 def refusal(interfaces: Iterable[Interface]) -> Refusal | None:

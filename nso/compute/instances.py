@@ -106,7 +106,7 @@ class Instances:
             self.attempts.pop(self._uids.pop(key, ""), None)
             return None
         instance = Instance.model_validate(raw)
-        owner = instance.spec.workload_ref.uid
+        owner = instance.spec.workload_ref
         interfaces = tuple(
             Interface(wanted, claims.usable(self.stores.claims.get((instance.namespace, wanted.claim_ref.name)), owner))
             for wanted in instance.spec.network_interfaces

@@ -11,6 +11,8 @@ POD_READY: Final = "PodReady"
 ALL_READY: Final = "AllReady"
 SCALED_TO_ZERO: Final = "ScaledToZero"
 NOT_READY: Final = "NotReady"
+NOT_PROGRAMMED: Final = "NotProgrammed"
+"""A claim's own reason while all it lacks is the data plane."""
 
 NAME_CONFLICT: Final = "NameConflict"
 BEING_REPLACED: Final = "BeingReplaced"

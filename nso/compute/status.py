@@ -36,10 +36,8 @@ def of_instance(
     `pod` is its own Pod when there is one; `pod_why` says why that is not ready, None when it is. The reason
     `NoPodProvider` leaves readiness to the network alone.
     """
-    network_why = claims.refusal(interfaces)
     foreign = pod_why is not None and pod_why.reason == reasons.NO_POD_PROVIDER
-    gated = any(not one.is_prepared for one in interfaces) and pod is None
-    why = network_why if network_why and (gated or pod_why is None or foreign) else None if foreign else pod_why
+    why = _first(claims.refusal(interfaces), None if foreign else pod_why)
     programmed, programmed_why = claims.programmed(interfaces)
     status: Raw = {
         "networkInterfaces": [claims.mirrored(one) for one in interfaces],
@@ -83,6 +81,13 @@ def of_workload(
         available = told(raw, compute.AVAILABLE, "False", why.reason, message)
     status["conditions"] = [available]
     return ApplyStatus(resources.WORKLOADS, key_of(raw), status, COMPUTE, WORKLOAD_OWNS)
+
+
+def _first(network_why: Refusal | None, pod_why: Refusal | None) -> Refusal | None:
+    """Which of the two is why: the network, except that a claim is not programmed before there is a Pod."""
+    if network_why is None or (pod_why is not None and network_why.reason == reasons.NOT_PROGRAMMED):
+        return pod_why
+    return network_why
 
 
 def _first_not_ready(

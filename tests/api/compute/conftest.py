@@ -10,7 +10,7 @@ import pytest
 
 from netclaim.api import resources as r
 from netclaim.kube.client import Client
-from tests.api.compute.world import Program, World
+from tests.api.compute.world import PATIENCE, Program, World
 from tests.control_plane import ControlPlane
 from tests.waiting import until
 
@@ -32,7 +32,7 @@ async def world(cell: Client, control_plane: ControlPlane, program: Program) -> 
     name = f"shop-{secrets.token_hex(3)}"
     await cell.create(r.NAMESPACES, {"metadata": {"name": name}})
     made = World(cell, control_plane, name)
-    await until(lambda: made.get(r.SERVICE_ACCOUNTS, "default"), what="the default service account")
+    await until(lambda: made.get(r.SERVICE_ACCOUNTS, "default"), timeout=PATIENCE, what="the default service account")
     yield made
     for resource in (r.PODS, r.CLAIMS, r.INSTANCES):
         for one, raw in (await made.all(resource)).items():

@@ -7,7 +7,7 @@ import pytest
 from netclaim.api import resources as r
 from netclaim.api.conditions import message_of
 from netclaim.kube.errors import Invalid
-from tests.api.compute.world import World, pod_template
+from tests.api.compute.world import PATIENCE, World, pod_template
 from tests.waiting import until
 
 
@@ -78,12 +78,13 @@ async def test_an_instance_is_ready_when_its_pod_and_all_its_claims_are(world: W
     await world.bind("web-0-eth0")
     await world.prepare("web-0-eth0")
     await world.there(r.PODS, "web-0")
+    await world.bind("web-0-eth0")
     await world.says(r.INSTANCES, "web-0", "Ready", "False", "PodPending")
     await world.run_pod("web-0", ready=False, phase="Running")
     await world.says(r.INSTANCES, "web-0", "Ready", "False", "PodNotReady")
     await world.run_pod("web-0")
     await world.says(r.INSTANCES, "web-0", "Available", "True")
-    await world.says(r.INSTANCES, "web-0", "Ready", "False", "NotPrepared")
+    await world.says(r.INSTANCES, "web-0", "Ready", "False", "NotProgrammed")
     await world.program("web-0-eth0")
     await world.says(r.INSTANCES, "web-0", "Programmed", "True")
     await world.bind("web-0-eth0")
@@ -140,7 +141,7 @@ async def test_an_address_shows_as_soon_as_the_claim_is_allocated(world: World) 
         interfaces = ((instance or {}).get("status") or {}).get("networkInterfaces") or [{}]
         return (interfaces[0].get("assignments") or {}).get("networkIP")
 
-    assert await until(address, what="the address") == "fd20:1000:0:1:0:2:0:1"
+    assert await until(address, timeout=PATIENCE, what="the address") == "fd20:1000:0:1:0:2:0:1"
 
 
 async def test_an_unsatisfiable_claim_is_the_instances_and_the_workloads_reason_and_leaves_no_trace(

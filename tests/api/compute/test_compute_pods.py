@@ -12,7 +12,7 @@ import pytest
 
 from netclaim.api import resources as r
 from netclaim.api.conditions import message_of
-from tests.api.compute.world import ROOT, Program, World
+from tests.api.compute.world import PATIENCE, ROOT, Program, World
 from tests.waiting import until
 
 Raw = dict[str, Any]
@@ -48,13 +48,13 @@ async def policy(world: World) -> AsyncIterator[str]:
 
 async def test_a_refused_pod_is_the_instances_reason_and_comes_when_it_is_allowed(world: World, policy: str) -> None:
     """R33: in the words of whoever refused it; retried, at most every 30 s."""
-    await until(lambda: _refuses(world), timeout=20, what="the policy works")
+    await until(lambda: _refuses(world), timeout=PATIENCE, what="the policy works")
     async with world.others():
         await world.workload()
         instance = await world.says(r.INSTANCES, "web-0", "Ready", "False", "PodRefused")
         assert "no Pods today" in message_of(instance, "Ready")
         await world.cell.delete(r.ADMISSION_POLICY_BINDINGS, None, policy)
-        instance = (await world.ready("web-0", timeout=40))["web-0"]
+        instance = (await world.ready("web-0", timeout=PATIENCE))["web-0"]
     assert "no Pods today" not in str(instance["status"])
 
 
@@ -65,7 +65,7 @@ async def test_a_pod_is_not_tried_while_its_interface_is_not_prepared(world: Wor
         await world.ready("web-0")
     await world.prepare("web-0-eth0", status="False")
     await world.run_pod("web-0", ready=False, phase="Failed")
-    await world.there(r.PODS, timeout=20)
+    await world.there(r.PODS, timeout=PATIENCE)
     await world.bind("web-0-eth0", ready=("False", "PreviousHolderAttached", "Pod web-0 on node-1 still holds it"))
     await world.says(r.INSTANCES, "web-0", "Ready", "False", "PreviousHolderAttached")
     assert await world.all(r.PODS) == {}
@@ -77,7 +77,7 @@ async def test_a_webhook_that_cannot_be_asked_blocks_the_pod_and_says_so(world: 
     """R33: never admitted unattached; retried at once when Prepared changes, not after the growing pause."""
     name = f"dead-{secrets.token_hex(3)}"
     await world.cell.create(r.MUTATING_WEBHOOKS, _dead_webhook(name, world.namespace))
-    await until(lambda: _refuses(world), timeout=20, what="the webhook is asked")
+    await until(lambda: _refuses(world), timeout=PATIENCE, what="the webhook is asked")
     try:
         async with world.others():
             await world.workload()
@@ -85,25 +85,25 @@ async def test_a_webhook_that_cannot_be_asked_blocks_the_pod_and_says_so(world: 
             assert "failed calling webhook" in message_of(instance, "Ready")
     finally:
         await world.cell.delete(r.MUTATING_WEBHOOKS, None, name)
-    await until(lambda: _accepts(world), timeout=20, what="the webhook is no longer asked")
+    await until(lambda: _accepts(world), timeout=PATIENCE, what="the webhook is no longer asked")
     await world.prepare("web-0-eth0", status="False")
     await world.prepare("web-0-eth0")
-    await world.there(r.PODS, "web-0", timeout=35)
+    await world.there(r.PODS, "web-0", timeout=PATIENCE)
 
 
 async def test_a_restart_writes_nothing(world: World, program: Program) -> None:
     """T21, T32: everything is as it should be already."""
+    kinds = (r.WORKLOADS, r.INSTANCES, r.CLAIMS, r.PODS)
     async with world.others():
         await world.workload(replicas=3, templates=("eth0", "net1"))
         await world.ready("web-0", "web-1", "web-2")
         await world.says(r.WORKLOADS, "web", "Available", "True")
-    before = await _versions(world)
+    before = await world.versions(*kinds)
     program.stop()
     await program.start()
-    extra = await world.workload("late")
+    await world.workload("late")
     await world.there(r.INSTANCES, "web-0", "web-1", "web-2", "late-0")
-    assert extra
-    after = await _versions(world)
+    after = await world.versions(*kinds)
     assert {name: version for name, version in after.items() if "late" not in name} == before
 
 
@@ -176,11 +176,3 @@ async def _accepts(world: World) -> bool:
 
 def _dry_run(world: World) -> str:
     return world.plane.kubectl(*("run", "probe", "--image=x", "-n", world.namespace, "--dry-run=server"), check=False)
-
-
-async def _versions(world: World) -> dict[str, str]:
-    found = {}
-    for resource in (r.WORKLOADS, r.INSTANCES, r.CLAIMS, r.PODS):
-        for name, raw in (await world.all(resource)).items():
-            found[f"{resource.kind} {name}"] = raw["metadata"]["resourceVersion"]
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netclaim.api import resources as r
-from tests.api.compute.world import World, claim_template, pod_template
+from tests.api.compute.world import PATIENCE, World, claim_template, pod_template
 from tests.waiting import until
 
 NEW = pod_template("node.local/busybox:2")
@@ -27,7 +27,7 @@ async def test_a_changed_template_rolls_from_the_highest_slot_one_at_a_time(worl
                 seen.append(images)
             return set(images.values()) == {"2"} and len(images) == 3
 
-        await until(rolled, timeout=30, what="all Pods are of the new template")
+        await until(rolled, timeout=PATIENCE, what="all Pods are of the new template")
         await world.ready("web-0", "web-1", "web-2")
     assert await world.uids(r.CLAIMS) == claims
     assert all(len(images) >= 2 for images in seen), seen
@@ -49,7 +49,7 @@ async def test_a_rollout_stops_at_what_does_not_become_ready_and_the_next_templa
         assert set((await _images(world)).values()) == {"1"}
         assert set(await _images(world)) == {"web-0", "web-1"}
         await world.change(template=NEW)
-        await until(lambda: _all_new(world, 3), timeout=30, what="all Pods are of the third template")
+        await until(lambda: _all_new(world, 3), timeout=PATIENCE, what="all Pods are of the third template")
         await world.ready("web-0", "web-1", "web-2")
 
 
@@ -62,7 +62,7 @@ async def test_a_paused_workload_scales_but_does_not_roll(world: World) -> None:
         await world.ready("web-0", "web-1")
         assert (await world.uids(r.PODS))["web-0"] == pods["web-0"]
         await world.change(paused=False)
-        await until(lambda: _all_new(world, 2), timeout=20, what="all Pods are of the new template")
+        await until(lambda: _all_new(world, 2), timeout=PATIENCE, what="all Pods are of the new template")
 
 
 async def test_an_added_interface_rolls_and_a_removed_ones_claims_go_after_the_roll(world: World) -> None:
@@ -72,13 +72,13 @@ async def test_an_added_interface_rolls_and_a_removed_ones_claims_go_after_the_r
         first = await world.uids(r.CLAIMS)
         both = [claim_template("eth0"), claim_template("net1")]
         await world.change(networkInterfaceClaimTemplates=both)
-        await world.there(r.CLAIMS, "web-0-eth0", "web-0-net1", "web-1-eth0", "web-1-net1", timeout=20)
-        await until(lambda: _interfaces(world, {"eth0", "net1"}), timeout=20, what="both interfaces everywhere")
+        await world.there(r.CLAIMS, "web-0-eth0", "web-0-net1", "web-1-eth0", "web-1-net1", timeout=PATIENCE)
+        await until(lambda: _interfaces(world, {"eth0", "net1"}), timeout=PATIENCE, what="both interfaces everywhere")
         await world.ready("web-0", "web-1")
         assert first.items() <= (await world.uids(r.CLAIMS)).items()
         await world.change(networkInterfaceClaimTemplates=[claim_template("net1")])
-        await until(lambda: _interfaces(world, {"net1"}), timeout=20, what="one interface everywhere")
-        await world.there(r.CLAIMS, "web-0-net1", "web-1-net1", timeout=20)
+        await until(lambda: _interfaces(world, {"net1"}), timeout=PATIENCE, what="one interface everywhere")
+        await world.there(r.CLAIMS, "web-0-net1", "web-1-net1", timeout=PATIENCE)
         await world.ready("web-0", "web-1")
 
 
@@ -96,7 +96,7 @@ async def test_ordered_slots_are_filled_one_after_the_other_and_emptied_from_the
             instance = await world.get(r.INSTANCES, "web-1")
             return instance is not None and "deletionTimestamp" in instance["metadata"]
 
-        await until(highest_goes, what="web-1 goes")
+        await until(highest_goes, timeout=PATIENCE, what="web-1 goes")
         lowest = await world.get(r.INSTANCES, "web-0")
         assert lowest is not None
         assert "deletionTimestamp" not in lowest["metadata"]

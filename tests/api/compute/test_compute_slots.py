@@ -7,7 +7,7 @@ import pytest
 from netclaim.api import resources as r
 from netclaim.api.conditions import message_of
 from netclaim.kube.errors import Invalid
-from tests.api.compute.world import World, claim_template, pod_template
+from tests.api.compute.world import PATIENCE, World, claim_template, pod_template
 from tests.waiting import until
 
 
@@ -19,7 +19,7 @@ async def test_a_deleted_instance_is_replaced_on_the_same_claims_after_its_pod_i
         claims, instances = await world.uids(r.CLAIMS), await world.uids(r.INSTANCES)
         await world.hold(r.PODS, "web-0")
         await world.delete(r.INSTANCES, "web-0")
-        await until(lambda: _gone_or_going(world, "web-0"), what="the Pod is going")
+        await until(lambda: _gone_or_going(world, "web-0"), timeout=PATIENCE, what="the Pod is going")
         await world.says(r.WORKLOADS, "web", "Available", "False", "BeingReplaced")
         assert await world.all(r.INSTANCES) == {}
         await world.let_go(r.PODS, "web-0")
@@ -36,7 +36,7 @@ async def test_a_pod_that_ended_is_replaced_in_the_same_slot(world: World, phase
         await world.ready("web-0")
         claims, instances, pods = [await world.uids(kind) for kind in (r.CLAIMS, r.INSTANCES, r.PODS)]
         await world.run_pod("web-0", ready=False, phase=phase, reason=reason)
-        await world.anew(r.PODS, "web-0", pods["web-0"], timeout=20)
+        await world.anew(r.PODS, "web-0", pods["web-0"], timeout=PATIENCE)
         await world.ready("web-0")
     assert await world.uids(r.CLAIMS) == claims
     assert await world.uids(r.INSTANCES) == instances
@@ -66,7 +66,7 @@ async def test_a_slots_claims_stay_until_nothing_runs_on_them(world: World) -> N
         await world.ready("web-0", "web-1")
         await world.hold(r.PODS, "web-1")
         await world.change(replicas=1)
-        await until(lambda: _gone_or_going(world, "web-1"), what="the Pod is going")
+        await until(lambda: _gone_or_going(world, "web-1"), timeout=PATIENCE, what="the Pod is going")
         await world.says(r.WORKLOADS, "web", "Available", "True")
         claim = await world.get(r.CLAIMS, "web-1-eth0")
         assert claim is not None
@@ -82,8 +82,13 @@ async def test_scaling_to_zero_leaves_nothing(world: World) -> None:
         await world.change(replicas=0)
         for resource in (r.PODS, r.INSTANCES, r.CLAIMS):
             await world.there(resource)
-    workload = await world.says(r.WORKLOADS, "web", "Available", "True", "ScaledToZero")
-    assert workload["status"]["replicas"] == 0
+    await world.says(r.WORKLOADS, "web", "Available", "True", "ScaledToZero")
+
+    async def counted() -> bool:
+        workload = await world.get(r.WORKLOADS, "web")
+        return workload is not None and workload["status"]["replicas"] == 0
+
+    await until(counted, timeout=PATIENCE, what="no instance is counted")
 
 
 async def test_a_claim_that_is_deleted_under_a_running_pod_comes_back_pod_first(world: World) -> None:
@@ -95,7 +100,7 @@ async def test_a_claim_that_is_deleted_under_a_running_pod_comes_back_pod_first(
         await world.hold(r.CLAIMS, "web-0-eth0")
         await world.hold(r.PODS, "web-0")
         await world.delete(r.CLAIMS, "web-0-eth0")
-        await until(lambda: _gone_or_going(world, "web-0"), what="the Pod is going")
+        await until(lambda: _gone_or_going(world, "web-0"), timeout=PATIENCE, what="the Pod is going")
         await world.says(r.WORKLOADS, "web", "Available", "False")
         assert await world.uids(r.CLAIMS) == claims
         await world.let_go(r.PODS, "web-0")
@@ -148,7 +153,7 @@ async def test_somebody_elses_claim_is_a_conflict_and_never_adopted(world: World
     assert await world.all(r.INSTANCES) == {}
     await world.delete(r.CLAIMS, "web-0-eth0")
     async with world.others():
-        await world.ready("web-0", timeout=25)
+        await world.ready("web-0", timeout=PATIENCE)
 
 
 async def test_a_claim_of_another_living_workload_is_a_conflict_that_names_it(world: World) -> None:
@@ -177,7 +182,7 @@ async def test_somebody_elses_pod_is_a_conflict_and_is_left_alone(world: World) 
         assert "Pod web-0 is not this instance's" in message_of(instance, "Ready")
         assert await world.uids(r.PODS) == pods
         await world.delete(r.PODS, "web-0")
-        await world.ready("web-0", timeout=40)
+        await world.ready("web-0", timeout=PATIENCE)
 
 
 async def test_orphans_of_a_deleted_workload_are_adopted_without_a_restart(world: World) -> None:
@@ -195,7 +200,7 @@ async def test_orphans_of_a_deleted_workload_are_adopted_without_a_restart(world
             owners = {ref["uid"] for raw in owned for ref in raw["metadata"].get("ownerReferences", [{"uid": ""}])}
             return owners == {workload["metadata"]["uid"]}
 
-        await until(adopted, what="all are the new workload's")
+        await until(adopted, timeout=PATIENCE, what="all are the new workload's")
         await world.says(r.WORKLOADS, "web", "Available", "True", "AllReady")
     assert [await world.uids(kind) for kind in (r.CLAIMS, r.INSTANCES, r.PODS)] == before
 
@@ -239,7 +244,7 @@ async def test_a_used_up_quota_is_the_workloads_reason_and_cured_by_a_larger_one
         found = await world.get(r.RESOURCE_QUOTAS, "claims")
         return name in ((found or {}).get("status") or {}).get("used", {})
 
-    await until(counted, timeout=20, what="the quota is counted")
+    await until(counted, timeout=PATIENCE, what="the quota is counted")
     async with world.others():
         await world.workload(replicas=2)
         workload = await world.says(r.WORKLOADS, "web", "Available", "False", "QuotaExceeded")
@@ -247,7 +252,7 @@ async def test_a_used_up_quota_is_the_workloads_reason_and_cured_by_a_larger_one
         found = await world.get(r.RESOURCE_QUOTAS, "claims")
         assert found is not None
         await world.cell.replace(r.RESOURCE_QUOTAS, {**found, "spec": {"hard": {name: "5"}}})
-        await world.ready("web-0", "web-1", timeout=30)
+        await world.ready("web-0", "web-1", timeout=PATIENCE)
 
 
 async def test_a_claim_in_use_cannot_be_changed(world: World) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ from tests.waiting import until
 
 Raw = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[3]
+PATIENCE = 60.0
+"""Seconds that any wait may take on a machine that is busy with other things."""
+
 HOLD = "tests.netclaim.dev/hold"
 """A finalizer that stands for whoever keeps an object from going: NSO a claim, a kubelet a Pod."""
 
@@ -46,11 +50,15 @@ class Program:
         begin = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(self._argv, cwd=ROOT, stdout=out, stderr=out)  # noqa: ASYNC220
-        await until(
-            lambda: "working: workloads, instances" in self.log.read_text()[begin:],
-            timeout=30,
-            what=f"nso works (see {self.log})",
-        )
+        try:
+            await until(
+                lambda: "working: workloads, instances" in self.log.read_text()[begin:],
+                timeout=PATIENCE,
+                what=f"nso works (see {self.log})",
+            )
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """End it as an operator would."""
@@ -102,7 +110,7 @@ class World:
                 return await self.cell.replace(r.WORKLOADS, raw)
             return None
 
-        return await until(once, what=f"workload {name} changed")
+        return await until(once, timeout=PATIENCE, what=f"workload {name} changed")
 
     async def delete(self, resource: Resource, name: str, *, propagation: str | None = None) -> None:
         await self.cell.delete(resource, self.namespace, name, propagation=propagation)
@@ -125,10 +133,27 @@ class World:
         listed = await self.cell.list(resource, self.namespace)
         return {raw["metadata"]["name"]: raw for raw in listed}
 
+    async def versions(self, *resources: Resource) -> dict[str, str]:
+        """Every object's resourceVersion, once nothing has changed for a second."""
+        state: tuple[dict[str, str], float] = ({}, time.monotonic())
+
+        async def settled() -> dict[str, str] | None:
+            nonlocal state
+            found = {
+                f"{resource.kind} {name}": raw["metadata"]["resourceVersion"]
+                for resource in resources
+                for name, raw in (await self.all(resource)).items()
+            }
+            if found != state[0]:
+                state = (found, time.monotonic())
+            return found if time.monotonic() - state[1] > 1.0 else None
+
+        return await until(settled, timeout=PATIENCE, what="nothing changes any more")
+
     async def uids(self, resource: Resource) -> dict[str, str]:
         return {name: raw["metadata"]["uid"] for name, raw in (await self.all(resource)).items()}
 
-    async def there(self, resource: Resource, *names: str, timeout: float = 10.0) -> dict[str, Raw]:
+    async def there(self, resource: Resource, *names: str, timeout: float = PATIENCE) -> dict[str, Raw]:
         """Wait until exactly these objects are there."""
 
         async def seen() -> dict[str, Raw]:
@@ -138,7 +163,7 @@ class World:
 
         return await until(seen, timeout=timeout, what=f"{resource.plural} are {sorted(names)}")
 
-    async def anew(self, resource: Resource, name: str, old_uid: str, *, timeout: float = 10.0) -> Raw:
+    async def anew(self, resource: Resource, name: str, old_uid: str, *, timeout: float = PATIENCE) -> Raw:
         """Wait until another object has the name."""
 
         async def seen() -> Raw | None:
@@ -148,7 +173,7 @@ class World:
         return await until(seen, timeout=timeout, what=f"{resource.kind} {name} is another one than {old_uid}")
 
     async def says(
-        self, resource: Resource, name: str, condition: str, status: str, reason: str = "", *, timeout: float = 10.0
+        self, resource: Resource, name: str, condition: str, status: str, reason: str = "", *, timeout: float = PATIENCE
     ) -> Raw:
         """Wait until a condition has this status, and this reason when one is given."""
 
@@ -161,7 +186,7 @@ class World:
 
         return await until(seen, timeout=timeout, what=f"{resource.kind} {name} says {condition}={status} {reason}")
 
-    async def ready(self, *names: str, timeout: float = 15.0) -> dict[str, Raw]:
+    async def ready(self, *names: str, timeout: float = PATIENCE) -> dict[str, Raw]:
         return {name: await self.says(r.INSTANCES, name, "Ready", "True", timeout=timeout) for name in names}
 
     # -- what others do --------------------------------------------------------------------------------------------
@@ -283,7 +308,7 @@ class World:
                 return True
             return False
 
-        await until(once, what=f"finalizers of {resource.kind} {name} are {finalizers}")
+        await until(once, timeout=PATIENCE, what=f"finalizers of {resource.kind} {name} are {finalizers}")
 
 
 def pod_template(image: str = "node.local/busybox:1", **spec: Any) -> Raw:
@@ -291,6 +316,8 @@ def pod_template(image: str = "node.local/busybox:1", **spec: Any) -> Raw:
         "metadata": {"labels": {"app": "web"}},
         "spec": {
             "terminationGracePeriodSeconds": 0,
+            # No scheduler looks at these Pods: the test is the node.
+            "schedulerName": "tests",
             "containers": [{"name": "web", "image": image}],
             **spec,
         },

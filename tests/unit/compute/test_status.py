@@ -8,6 +8,7 @@ import pytest
 
 from netclaim.api.compute import InstanceInterface, Workload
 from netclaim.api.conditions import condition, message_of, reason_of, status_of
+from netclaim.api.meta import ObjectRef
 from netclaim.kube.writes import ApplyStatus
 from nso.compute import claims, pods, reasons, status
 from nso.compute.claims import Interface
@@ -71,6 +72,11 @@ def test_a_pod_that_is_why_speaks_when_the_network_is_prepared() -> None:
     assert said(of_instance(waiting, objects.pod(), None), "Ready")[1] == "NotProgrammed"
 
 
+def test_a_network_fault_under_a_pod_that_is_not_ready_is_the_reason() -> None:
+    lost = objects.claim(0, objects.condition("Ready", "False", "AddressAllocationMissing", "10.0.0.2 is nobody's"))
+    assert said(of_instance(lost, objects.pod(), POD_WHY), "Ready")[1] == "AddressAllocationMissing"
+
+
 @pytest.mark.parametrize(
     ("raw", "uid", "reason"),
     [
@@ -90,10 +96,15 @@ def test_a_claim_that_is_no_claim_is_the_reason(raw: Raw | None, uid: str, reaso
     assert why.reason == reason
 
 
-def test_a_namesake_of_somebody_else_is_no_claim() -> None:
-    assert claims.usable(objects.claim(), objects.WORKLOAD_UID) is not None
-    assert claims.usable(objects.claim(), "w-2") is None
-    assert claims.usable(None, objects.WORKLOAD_UID) is None
+def test_a_namesake_of_somebody_else_is_no_claim_and_an_orphan_still_is_one() -> None:
+    ours, other = ObjectRef(name="web", uid=objects.WORKLOAD_UID), ObjectRef(name="other", uid="w-2")
+    assert claims.usable(objects.claim(), ours) is not None
+    assert claims.usable(objects.claim(), other) is None
+    assert claims.usable(None, ours) is None
+    orphan = objects.claim()
+    orphan["metadata"]["ownerReferences"] = []
+    assert claims.usable(orphan, ours) is not None
+    assert claims.usable(orphan, other) is None
 
 
 @pytest.mark.parametrize("missing", claims.GATING)
