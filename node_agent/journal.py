@@ -142,8 +142,10 @@ class Withdrawal:
 class Journal:
     """The journal of one node. Every method waits until what it did is on disk."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, fresh: bool) -> None:
         self.path = path
+        self.fresh = fresh
+        """Whether this life began without one: what kernel and API hold of this node is of an earlier life."""
         self._connection = connection
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
@@ -151,8 +153,8 @@ class Journal:
     @classmethod
     async def open(cls, path: Path) -> Self:
         """Open or create the file. Raises JournalDamagedError; the caller decides what becomes of a damaged file."""
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        journal = cls(path, await asyncio.to_thread(_connect, path))
+        connection, fresh = await asyncio.to_thread(_connect, path)
+        journal = cls(path, connection, fresh=fresh)
         journal._thread.start()
         return journal
 
@@ -303,7 +305,10 @@ def _commit(db: sqlite3.Connection, batch: Collection[_Order]) -> None:
         order.answer(value, failure)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """The opened file, and whether it was made just now."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = not path.exists()
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         _open_layout(db)
@@ -311,7 +316,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     except (sqlite3.DatabaseError, ValueError, KeyError) as error:
         db.close()
         raise JournalDamagedError(path, str(error)) from error
-    return db
+    return db, fresh
 
 
 def _open_layout(db: sqlite3.Connection) -> None:

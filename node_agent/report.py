@@ -213,17 +213,29 @@ class Reports:
         return found is not None and bool(self.router.uid) and uid_of(found) == self.router.uid
 
     async def find_leftovers(self) -> None:
-        """Take back advertisements of this node for containers that the journal does not know (its file was lost)."""
+        """Take back what this node has told of containers that the journal does not know (its file was lost).
+
+        Advertisements always; facts without an advertisement (a call that was just claimed) only when the journal is
+        new, since that means to list every attachment.
+        """
         rows = {(row.container, row.attachment) for row in await self._journal.rows()}
+        if self._journal.fresh:
+            async for page in self._client.list_pages(resources.ATTACHMENTS):
+                for raw in page.items:
+                    left = _claimed_by(raw, self.router.node)
+                    if left is not None and (left.container, left.attachment) not in rows:
+                        await self._take_back(left)
         for raw in await self._client.list(resources.BGP_ADVERTISEMENTS, self._namespace):
             spec = raw["spec"]
             reference, container = spec["attachmentRef"], spec.get("containerID") or ""
             attachment = (reference["namespace"], reference["name"])
             if spec["routerRef"]["name"] == self.router.name and (container, attachment) not in rows:
-                left = Withdrawal(container, attachment, reference["uid"], *labelled_identity(raw))
-                log.warning("an advertisement of an unknown container is taken back", advertisement=left.advertisement)
-                await self._journal.owe(left)
-                self.changed(left.device)
+                await self._take_back(Withdrawal(container, attachment, reference["uid"], *labelled_identity(raw)))
+
+    async def _take_back(self, left: Withdrawal) -> None:
+        log.warning("what was told of an unknown container is taken back", device=left.device, container=left.container)
+        await self._journal.owe(left)
+        self.changed(left.device)
 
     # -- attachments -----------------------------------------------------------------------------------------------
 
@@ -314,6 +326,18 @@ def labelled_identity(advertisement: Raw) -> tuple[int, int]:
     """(VPC, attachment) that an advertisement speaks of, from its labels. Raises KeyError or ValueError."""
     labels = advertisement["metadata"]["labels"]
     return identity.from_base62(labels[VPC_LABEL]), identity.from_base62(labels[VPC_ATTACHMENT_LABEL])
+
+
+def _claimed_by(raw: Raw, node: str) -> Withdrawal | None:
+    """What would have to be taken back of an attachment that this node has claimed; None when it has not."""
+    status, metadata = _status(raw), raw["metadata"]
+    if status.get("node") != node or not status.get("containerID"):
+        return None
+    try:
+        vpc, own = identity.from_base62(status["vpc"]), identity.from_base62(status["vpcAttachment"])
+    except (KeyError, ValueError):
+        return None
+    return Withdrawal(status["containerID"], (metadata["namespace"], metadata["name"]), metadata["uid"], vpc, own)
 
 
 def _confirmation(row: Row) -> tuple[str, str, str]:

@@ -27,6 +27,7 @@ from node_agent.presence import Presence
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.upkeep")
 
+LOOK_AGAIN: Final = 0.2
 SPOOL_EVERY: Final = 2.0
 
 
@@ -53,9 +54,25 @@ class Upkeep:
 
     async def recover(self) -> None:
         """Before the first call: finish or undo what was interrupted, play the spool, put back what is missing."""
+        if self._journal.fresh:
+            await self._clean_slate()
         await self.settle_rows()
         await play_spool(self._spool, self._attacher)
         await self._release_empty()
+
+    async def _clean_slate(self) -> None:
+        """Without a journal, remove what an earlier life has left, before anything new is made.
+
+        Nobody can say any more which table belongs to which VPC: a new VPC must never get a table that still holds
+        another's routes.
+        """
+        first = await self._datapath.strays(())
+        if not first:
+            return
+        await asyncio.sleep(LOOK_AGAIN)
+        left = first & await self._datapath.strays(())
+        log.critical("there is no journal: kernel state of an earlier life is removed", objects=len(left))
+        await self._datapath.remove(left)
 
     async def watch_spool(self) -> None:
         """Play kept calls soon after they appear, for as long as the agent runs."""

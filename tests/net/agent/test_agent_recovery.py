@@ -3,6 +3,8 @@
 import contextlib
 import sqlite3
 
+import pytest
+
 from netclaim.api import managers, resources
 from tests.net.agent.world import World, run
 from tests.waiting import until
@@ -90,6 +92,7 @@ async def test_what_nobody_owns_is_swept_and_what_is_missing_is_put_back(world: 
     one, two = await world.guest("one"), await world.guest("two")
     await a.cni("ADD", one)
     await a.cni("ADD", two)
+    await world.advertised("two")
     await a.stop(9)
     with contextlib.closing(sqlite3.connect(a.folder / "state" / "journal.db")) as db, db:
         db.execute("DELETE FROM rows WHERE container = ?", (two.container,))
@@ -107,6 +110,31 @@ async def test_what_nobody_owns_is_swept_and_what_is_missing_is_put_back(world: 
     assert await again.pings("10.128.0.2")
 
 
+@pytest.mark.parametrize("fate", ["lost", "damaged"])
+async def test_without_its_journal_the_agent_begins_anew_and_no_table_of_another_vpc_is_ever_reused(
+    world: World, fate: str
+) -> None:
+    """node-agent.md, Journal: set aside and said, no crash loop; what is left of the earlier life goes first."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    await world.attach("other", 62, 1, 3)
+    one, other = await world.guest("one"), await world.guest("other")
+    await a.cni("ADD", one)
+    await world.advertised("one")
+    await a.stop(9)
+    for file in (a.folder / "state").glob("journal.db*"):
+        file.unlink()
+    if fate == "damaged":
+        (a.folder / "state" / "journal.db").write_bytes(b"no database")
+    await a.start()
+    assert await a.traces() == []
+    assert ("the journal is damaged" in a.log) == (fate == "damaged")
+    await world.withdrawn("one")
+    await a.cni("ADD", other)
+    await a.cni("DEL", one)
+    assert not [line for line in await a.traces() if "10.128.0.2" in line]
+
+
 async def test_a_sandbox_that_vanishes_while_the_agent_runs_is_swept(world: World) -> None:
     """node-agent.md: the agent's own sweep depends on neither GC nor STATUS."""
     (a,) = await world.add_nodes("a", start=False)
@@ -116,8 +144,12 @@ async def test_a_sandbox_that_vanishes_while_the_agent_runs_is_swept(world: Worl
     guest = await world.guest("one")
     await a.cni("ADD", guest)
     await run("ip", "netns", "del", guest.namespace)
+
+    async def swept() -> bool:
+        return not await a.traces()
+
+    await until(swept, timeout=20, what="everything of the sandbox is swept")
     await world.withdrawn("one")
-    assert await a.traces() == []
 
 
 async def test_a_container_that_lost_its_attachment_while_the_agent_was_away_is_closed(world: World) -> None:
