@@ -1,13 +1,13 @@
 """The webhook away, hung, or asked nonsense (T16, R33)."""
 
 import asyncio
-import json
 import ssl
 
 import aiohttp
 import pytest
 
 from netclaim.api import resources
+from netclaim.api.meta import Raw
 from netclaim.api.networking import INJECTED_ANNOTATION
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError
@@ -19,10 +19,13 @@ from webhook.manifests import CONFIGURATION_NAME
 __all__ = ["site"]
 
 
-def unlabelled(site: Site) -> dict:  # type: ignore[type-arg]
-    pod = json.loads(json.dumps(site.reviews.pod))
-    pod["metadata"] |= {"name": "free", "labels": {}, "ownerReferences": []}
-    return pod  # type: ignore[no-any-return]
+def unlabelled(site: Site) -> Raw:
+    pod = named(site.reviews.pod, "free")
+    return {**pod, "metadata": {**pod["metadata"], "labels": {}, "ownerReferences": []}}
+
+
+def named(pod: Raw, name: str) -> Raw:
+    return {**pod, "metadata": {**pod["metadata"], "name": name}}
 
 
 async def test_without_the_webhook_exactly_the_opted_in_pods_are_refused_and_it_recovers_by_itself(
@@ -35,7 +38,7 @@ async def test_without_the_webhook_exactly_the_opted_in_pods_are_refused_and_it_
     await yard.create(unlabelled(site))
     async with site.replica(0) as program:
         await site.works()
-        stored = await yard.create(site.reviews.pod)
+        stored = await yard.create(named(site.reviews.pod, "another"))
         assert INJECTED_ANNOTATION in stored["metadata"]["annotations"]
         program.kill()
         with pytest.raises(ApiError, match="failed calling webhook"):
