@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from netclaim.api import resources
-from netclaim.api.cloud import HYPERVISOR
 from netclaim.api.compute import INSTANCE_LABEL
 from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.controller import Controller, own_key
-from netclaim.kube.errors import ConfigError
 from netclaim.kube.predicates import changed_meta_or_spec, status_changed
 from netclaim.kube.process import Process
 from netclaim.kube.reflector import Reflector
@@ -32,22 +30,9 @@ class ComputeSettings(Protocol):
     def pod_provider(self) -> bool:
         """Whether to make the Pods of instances."""
 
-    @property
-    def attachment_mode(self) -> str:
-        """Mode of the cell's attachments."""
-
 
 def register(process: Process, cell: Cluster, settings: ComputeSettings) -> None:
-    """Add the reconcilers of Workloads and Instances to a process.
-
-    Raises:
-        ConfigError: Pods are to be made in a cell whose attachments are for virtual machines.
-    """
-    if settings.pod_provider and settings.attachment_mode == HYPERVISOR:
-        raise ConfigError(
-            "--attachment-mode=Hypervisor needs --pod-provider=false: a tap lies in the host's namespace and a plain "
-            "Pod cannot use it; let a provider of virtual machines run the instances"
-        )
+    """Add the reconcilers of Workloads and Instances to a process."""
     stores = _stores(cell)
     recorder = process.recorder(cell)
     process.add(_workloads(cell, Workloads(cell, stores, recorder)))

@@ -143,8 +143,8 @@ def test_the_pod_provider_refuses_to_start_for_virtual_machines(world: World) ->
         timeout=30,
         check=False,
     )
-    assert done.returncode != 0
-    assert "--pod-provider=false" in done.stderr + done.stdout
+    assert done.returncode == 2
+    assert "nso: error: --attachment-mode=Hypervisor needs --pod-provider=false" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
 
 
