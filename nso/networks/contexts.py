@@ -75,9 +75,11 @@ def _subnet(seen: Observed, family: IPFamily) -> Subnet | None:
 
 
 def _is_ours(seen: Observed, subnet: Subnet) -> bool:
-    """Whether the subnet was made for this very context."""
+    """Whether the subnet was made for this very context; one that was orphaned is known by its name."""
     ref = subnet.controller_ref
-    return ref is not None and ref.uid == seen.context.uid
+    if ref is None:
+        return subnet.name == subnet_name(seen.context.name, subnet.spec.ip_family)
+    return ref.uid == seen.context.uid
 
 
 def _new_subnet(seen: Observed, family: IPFamily) -> Raw:
@@ -101,7 +103,7 @@ def _why_not_ready(seen: Observed, families: tuple[IPFamily, ...]) -> Why | None
             words = "it is being created."
         elif not _is_ours(seen, subnet):
             ref = subnet.controller_ref
-            owner = f"{ref.kind} {ref.name} (uid {ref.uid})" if ref else "nobody"
+            owner = f"{ref.kind} {ref.name} (uid {ref.uid})" if ref is not None else ""
             return reasons.NAME_CONFLICT.name, reasons.NAME_CONFLICT.message(what=f"Subnet {name}", owner=owner)
         elif subnet.is_going or not is_true(subnet.status, READY):
             words = message_of(subnet.status, READY) or "IPAM has not answered yet."

@@ -122,9 +122,11 @@ def _context(seen: Observed) -> Raw:
 
 
 def _is_ours(seen: Observed) -> bool:
-    """Whether the context was made for this very network."""
-    ref = seen.context.controller_ref if seen.context else None
-    return ref is not None and ref.uid == seen.network.uid
+    """Whether the context was made for this very network; one that was orphaned belongs to whom it names."""
+    if seen.context is None:
+        return False
+    ref = seen.context.controller_ref
+    return ref is None or ref.uid == seen.network.uid
 
 
 def _why_not_ready(seen: Observed) -> tuple[str, str] | None:
@@ -136,7 +138,7 @@ def _why_not_ready(seen: Observed) -> tuple[str, str] | None:
         return reasons.CONTEXT_PENDING.name, reasons.CONTEXT_PENDING.message(context=name)
     if not _is_ours(seen):
         ref = seen.context.controller_ref
-        owner = f"{ref.kind} {ref.name} (uid {ref.uid})" if ref else "nobody"
+        owner = f"{ref.kind} {ref.name} (uid {ref.uid})" if ref is not None else ""
         what = f"Network context {name}"
         return reasons.NAME_CONFLICT.name, reasons.NAME_CONFLICT.message(what=what, owner=owner)
     if seen.context.is_going:

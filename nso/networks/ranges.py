@@ -113,8 +113,9 @@ def why_still_held(what: str, ip_claims: tuple[IPClaim, ...]) -> tuple[str, str]
     for ip_claim in ip_claims:
         released = find(ip_claim.status, ipam.RELEASED)
         if released is not None and released.reason == ipam.REASON_RANGE_OCCUPIED:
-            occupants = released.message or "addresses of other cells"
-            return reasons.RANGE_OCCUPIED.name, reasons.RANGE_OCCUPIED.message(what=what, occupants=occupants)
+            words = released.message or "another cell uses it."
+            message = reasons.RANGE_OCCUPIED_IN_IPAM.message(what=what, words=words)
+            return reasons.RANGE_OCCUPIED_IN_IPAM.name, message
     names = ", ".join(f"IPClaim {ip_claim.namespace}/{ip_claim.name}" for ip_claim in ip_claims)
     return reasons.TEARING_DOWN.name, reasons.TEARING_DOWN.message(what=what, waits_for=names)
 

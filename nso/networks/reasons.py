@@ -64,6 +64,7 @@ RANGE_CLAIM_CONFLICT: Final = Reason(
 RANGE_OCCUPIED: Final = Reason(
     "RangeOccupied", "{what} is being deleted and still holds {occupants}: remove them first."
 )
+RANGE_OCCUPIED_IN_IPAM: Final = Reason("RangeOccupied", "{what} is being deleted, and IPAM still keeps it: {words}")
 TEARING_DOWN: Final = Reason("TearingDown", "{what} is being deleted: it waits for {waits_for}.")
 CONTEXT_PENDING: Final = Reason("ContextPending", "Network context {context} is not there yet.")
 CONTEXT_NOT_READY: Final = Reason("ContextNotReady", "Network context {context} is not ready: {words}")

@@ -219,6 +219,13 @@ def test_a_range_that_another_cell_still_uses_is_reported_in_ipams_words() -> No
     assert "db-0 of cell b" in told(planned, "Ready")["message"]
 
 
+def test_a_context_that_was_orphaned_is_still_the_networks() -> None:
+    """T07: deletion with propagation policy Orphan takes the owner references away."""
+    orphan = NetworkContext.model_validate(context_raw(READY, ownerReferences=[]))
+    seen = on_network(network_raw(deletionTimestamp=GONE), context=orphan)
+    assert [w.resource.kind for w in writes(networks.plan(seen), Delete)] == ["NetworkContext"]
+
+
 # -- contexts ----------------------------------------------------------------------------------------------------------
 
 
@@ -267,6 +274,13 @@ def test_a_context_goes_after_the_interfaces_and_after_every_subnet() -> None:
     assert len(writes(contexts.plan(replace(going, interfaces=())), Delete)) == 1
     assert not writes(contexts.plan(replace(going, interfaces=())), DropFinalizer)
     assert len(writes(contexts.plan(replace(going, interfaces=(), subnets=())), DropFinalizer)) == 1
+
+
+def test_a_subnet_that_was_orphaned_is_still_the_contexts() -> None:
+    """T07."""
+    orphan = (Subnet.model_validate(subnet_raw("IPv6", READY, ownerReferences=[])),)
+    seen = on_context(context_raw(deletionTimestamp=GONE), subnets=orphan)
+    assert len(writes(contexts.plan(seen), Delete)) == 1
 
 
 # -- subnets -----------------------------------------------------------------------------------------------------------
