@@ -35,13 +35,14 @@ from node_agent.datapath.model import (
     Stray,
     Vpc,
 )
-from node_agent.datapath.netlink import Netlink
+from node_agent.datapath.netlink import Netlink, route_socket
 from node_agent.datapath.nft import Firewall
 from node_agent.datapath.objects import Ensure, Remove, RemoveElements
 from node_agent.datapath.observe import Observer
 
 __all__ = ["Datapath", "RouteChange", "Stray"]
 
+_THREADS = 8
 _LOG = logging.getLogger(__name__)
 ENCAPSULATION = 40
 """Bytes that encap.red with one segment adds: an IPv6 header."""
@@ -59,11 +60,11 @@ class _VpcState:
 class Datapath:
     """The data path of the network namespace that this process runs in. One instance per process."""
 
-    def __init__(self, config: NodeConfig, netlink: Netlink, firewall: Firewall, sender: ThreadPoolExecutor) -> None:
+    def __init__(self, config: NodeConfig, netlink: Netlink, firewall: Firewall, threads: ThreadPoolExecutor) -> None:
         self.config = config
         self._netlink = netlink
         self._firewall = firewall
-        self._sender = sender
+        self._threads = threads
         self._executor = Executor(netlink, firewall)
         self._observer = Observer(netlink)
         self._vpcs: dict[int, _VpcState] = {}
@@ -74,18 +75,18 @@ class Datapath:
     @classmethod
     async def open(cls, config: NodeConfig) -> Self:
         """Open the kernel handles. Changes nothing. Raises LinkMissingError when the uplink is not there."""
-        sender = ThreadPoolExecutor(max_workers=1, thread_name_prefix="netlink")
-        netlink = await Netlink.open(sender)
+        threads = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="netlink")
+        netlink = Netlink.open(threads)
         firewall = Firewall()
         uplink = await Executor(netlink).device(config.uplink)
         if uplink is None:
             netlink.close()
             firewall.close()
-            sender.shutdown(wait=False)
+            threads.shutdown(wait=False)
             raise LinkMissingError(config.uplink, "the underlay interface of this node")
         if config.mtu is None:
             config = replace(config, mtu=uplink.mtu - ENCAPSULATION)
-        return cls(config, netlink, firewall, sender)
+        return cls(config, netlink, firewall, threads)
 
     async def setup_node(self) -> None:
         """Sysctls, rules, SID table, tunnel source and the default-drop firewall; again at any time to heal them."""
@@ -273,7 +274,7 @@ class Datapath:
         """Close the handles. Nothing in the kernel changes."""
         self._netlink.close()
         self._firewall.close()
-        self._sender.shutdown(wait=False)
+        self._threads.shutdown(wait=False)
 
     async def _refuse_other_owner(self, attachment: Attachment) -> None:
         """Before anything is touched: rules made for the name of somebody else's device would apply to it."""
@@ -305,8 +306,7 @@ class Datapath:
     @asynccontextmanager
     async def _inside(self, netns: str) -> AsyncIterator[Executor]:
         """An executor in a guest's namespace, for as long as one call needs it. Raises NamespaceGoneError."""
-        opened = await namespaces.within(netns, namespaces.route_socket)
-        netlink = await Netlink.open(use=opened)
+        netlink = Netlink(await namespaces.within(netns, route_socket), self._threads)
         try:
             yield Executor(netlink, netns=netns)
         finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_interface, ip_network
-from typing import Any, Literal
+from typing import Literal
 
 from node_agent.datapath.messages import (
     FAMILY_OF_NUMBER,
@@ -34,12 +34,15 @@ from node_agent.datapath.objects import (
     Neighbour,
     ProxyNeighbour,
     Route,
+    RouteKind,
     Rule,
 )
 
 _IPV6_DEFAULT_METRIC = 1024
 _TENTATIVE_OR_FAILED = 0x40 | 0x08
 _ACTIONS: dict[int, Literal["End.DX4", "End.DX6", "End.DT46"]] = {6: "End.DX4", 5: "End.DX6", 16: "End.DT46"}
+_OPERATING = frozenset({0, 6})
+"""IF_OPER_UNKNOWN (a device that never says) and IF_OPER_UP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def device(message: Received) -> Device:
         mac=message.get("IFLA_ADDRESS") or "",
         mtu=message.get("IFLA_MTU") or 0,
         up=bool(message.get("flags") & IFF_UP),
-        running=bool(message.get("flags") & IFF_LOWER_UP) and message.get("IFLA_OPERSTATE") in ("UP", "UNKNOWN"),
+        running=bool(message.get("flags") & IFF_LOWER_UP) and message.get("IFLA_OPERSTATE") in _OPERATING,
         alias=message.get("IFLA_IFALIAS") or "",
         group=message.get("IFLA_GROUP") or 0,
         master=message.get("IFLA_MASTER") or 0,
@@ -123,6 +126,11 @@ def route(message: Received, device_name: Mapping[int, str]) -> Route | None:
     )
 
 
+def is_local(message: Received) -> bool:
+    """Whether a route leads to the namespace itself."""
+    return bool(message.get("type") == ROUTE_TYPES[RouteKind.LOCAL])
+
+
 def _encap(message: Received) -> Encapsulate | Decapsulate | None:
     kind, content = message.get("RTA_ENCAP_TYPE"), message.get("RTA_ENCAP")
     if kind == SEG6:
@@ -133,14 +141,10 @@ def _encap(message: Received) -> Encapsulate | Decapsulate | None:
     if kind == SEG6_LOCAL:
         hop = content.get("SEG6_LOCAL_NH4") or content.get("SEG6_LOCAL_NH6")
         table = content.get("SEG6_LOCAL_VRFTABLE")
-        action = _ACTIONS.get(_value(content.get("SEG6_LOCAL_ACTION")))
+        action = _ACTIONS.get(content.get("SEG6_LOCAL_ACTION"))
         if action is not None:
-            return Decapsulate(action, ip_address(_value(hop)) if hop else None, _value(table))
+            return Decapsulate(action, ip_address(hop) if hop else None, table)
     return None
-
-
-def _value(attribute: Any) -> Any:
-    return attribute["value"] if isinstance(attribute, Mapping) else attribute
 
 
 def neighbour(message: Received, dev: str) -> Neighbour | ProxyNeighbour | None:

@@ -12,11 +12,13 @@ from node_agent.datapath import decode, messages, namespaces, taps
 from node_agent.datapath.decode import Device
 from node_agent.datapath.errors import DeviceTakenError, KernelRefusedError, LinkMissingError
 from node_agent.datapath.messages import Message, Received
+from node_agent.datapath.model import Address
 from node_agent.datapath.netlink import Netlink, Refusal, set_tunnel_source
 from node_agent.datapath.nft import Firewall
 from node_agent.datapath.objects import (
     FAMILIES,
     AddElements,
+    AwaitLocal,
     Create,
     Ensure,
     EnsureHidden,
@@ -127,6 +129,8 @@ class Executor:
                 await self._flush_table(step, table)
             case EnsureHidden():
                 await self._hide_address(step)
+            case AwaitLocal(address):
+                await self._await_local(step, address)
             case SetTunnelSource(source):
                 try:
                     await set_tunnel_source(source.address)
@@ -140,6 +144,19 @@ class Executor:
             case RemoveElements(elements):
                 if elements:
                     await self._walls.remove(elements)
+
+    async def _await_local(self, step: AwaitLocal, address: Address, deadline: float = 3.0) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + deadline
+        pause = 0.0005
+        while True:
+            (answer,) = await self.netlink.exchange([messages.get_route(address)])
+            if not isinstance(answer, Refusal) and decode.is_local(answer[0]):
+                return
+            if loop.time() > end:
+                raise KernelRefusedError(step, errno.ETIMEDOUT, "the kernel does not take packets for it")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 0.05)
 
     async def _hide_address(self, step: EnsureHidden, deadline: float = 2.0) -> None:
         """Both in one datagram: IPv4 is local for no time at all; the route of IPv6 comes a moment later."""

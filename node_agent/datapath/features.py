@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
@@ -11,7 +12,7 @@ from node_agent.datapath import namespaces, nft
 from node_agent.datapath.errors import DatapathError
 from node_agent.datapath.execute import Executor
 from node_agent.datapath.model import Routing
-from node_agent.datapath.netlink import Netlink, Refusal, tunnel_source
+from node_agent.datapath.netlink import Netlink, Refusal, route_socket, tunnel_source
 from node_agent.datapath.objects import (
     Create,
     Decapsulate,
@@ -74,10 +75,11 @@ async def kernel_features() -> Features:
     if not os.access("/proc/sys/net/ipv4/ip_forward", os.W_OK):
         missing.append("/proc/sys/net is not writable: run the agent's container privileged or mount it read-write")
     try:
-        opened = await namespaces.within_new(namespaces.route_socket)
+        opened = await namespaces.within_new(route_socket)
     except PermissionError as error:
         return Features((*missing, f"no network namespace can be made: {error.strerror}"), vrf=False)
-    netlink = await Netlink.open(use=opened)
+    threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="probe")
+    netlink = Netlink(opened, threads)
     try:
         executor = Executor(netlink)
         for sentence, step in _probes():
@@ -88,6 +90,7 @@ async def kernel_features() -> Features:
         vrf = await _works(executor, Create(Vrf(name="probe-vrf", table=100_000, alias="probe")))
     finally:
         netlink.close()
+        threads.shutdown()
     missing += await _missing_segment_routing()
     missing += await _missing_firewall()
     return Features(tuple(missing), vrf)

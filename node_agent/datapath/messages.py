@@ -8,10 +8,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address
 from socket import AF_INET, AF_INET6
 from typing import Any, Protocol, TypeVar
 
+from node_agent.datapath.model import Address
 from node_agent.datapath.names import LINK_GROUP, PROTOCOL
 from node_agent.datapath.objects import (
     Decapsulate,
@@ -58,12 +58,14 @@ WIDE_TABLE = 252
 LOCAL_TABLE = 255
 ADDR_GEN_NONE = 1
 
+ACTIONS = {"End.DX6": 5, "End.DX4": 6, "End.DT46": 16}
+
 _FAMILY_NUMBER: dict[int, int] = {4: AF_INET, 6: AF_INET6}
 FAMILY_OF_NUMBER: dict[int, Family] = {AF_INET: 4, AF_INET6: 6}
 
 
 class Received(Protocol):
-    """A received message: fields by key, attributes by ``get`` with their name."""
+    """A received message: fields and attributes by ``get`` with their names."""
 
     def get(self, key: str, default: Any = None) -> Any: ...
 
@@ -228,11 +230,11 @@ def remove_any(route: Route) -> Message:
 
 
 def _seg6local(end: Decapsulate) -> list[tuple[str, Any]]:
-    attributes: list[tuple[str, Any]] = [("SEG6_LOCAL_ACTION", {"value": end.action})]
+    attributes: list[tuple[str, Any]] = [("SEG6_LOCAL_ACTION", ACTIONS[end.action])]
     if end.vrf_table is not None:
-        attributes.append(("SEG6_LOCAL_VRFTABLE", {"value": end.vrf_table}))
+        attributes.append(("SEG6_LOCAL_VRFTABLE", end.vrf_table))
     if end.nexthop is not None:
-        attributes.append((f"SEG6_LOCAL_NH{end.nexthop.version}", {"value": str(end.nexthop)}))
+        attributes.append((f"SEG6_LOCAL_NH{end.nexthop.version}", str(end.nexthop)))
     return attributes
 
 
@@ -348,9 +350,9 @@ def dump_routes(family: int, *, table: int | None = None, oif: int | None = None
     return Message("route", GET_ROUTE, REQUEST | ROOT_DUMP, fields, tuple(attributes))
 
 
-def get_route(destination: IPv6Address) -> Message:
+def get_route(destination: Address) -> Message:
     """How the kernel would send a packet to an address."""
-    fields = {"family": AF_INET6, "dst_len": 128}
+    fields = {"family": _number(destination), "dst_len": destination.max_prefixlen}
     return Message("route", GET_ROUTE, REQUEST | ACK, fields, (("RTA_DST", str(destination)),))
 
 

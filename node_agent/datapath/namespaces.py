@@ -81,13 +81,6 @@ async def _in_thread(enter: Callable[[], None], work: Callable[[], Result]) -> R
     return await done
 
 
-def route_socket() -> socket.socket:
-    """A routing socket of the namespace that the calling thread is in."""
-    opened = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
-    opened.settimeout(0)
-    return opened
-
-
 def write_sysctl(path: str, value: str, *, optional: bool = False) -> None:
     """Write a value below /proc/sys of the calling thread's namespace, unless it is there already. Raises OSError."""
     file = Path("/proc/sys") / path

@@ -1,7 +1,9 @@
-"""The kernel's netlink, through pyroute2. The only module that imports it.
+"""The kernel's netlink. The only module that imports pyroute2 (for generic netlink).
 
-A ``Netlink`` is one socket of one network namespace. Requests are sent many in one datagram: the kernel works them off
-in order, so a batch costs one round trip, and what belongs together happens without a gap in between.
+A ``Netlink`` is one routing socket of one network namespace. Requests are sent many in one datagram: the kernel works
+them off in order while it takes the datagram, so a batch costs one round trip, and what belongs together happens
+without a gap in between. The kernel may hold on to a datagram for as long as a device takes to vanish, so a thread
+hands it over.
 """
 
 from __future__ import annotations
@@ -14,34 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv6Address
 from typing import Any, Self
 
-from pyroute2 import AsyncIPRoute
-from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST, genlmsg
-from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
-from pyroute2.netlink.generic import AsyncGenericNetlinkSocket
-from pyroute2.netlink.nlsocket import NetlinkRequest
-from pyroute2.netlink.rtnl.fibmsg import fibmsg
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.ndmsg import ndmsg
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
+from node_agent.datapath import wire
+from node_agent.datapath.messages import Decoded, Decoder, Message, Received
 
-from node_agent.datapath.messages import RED, Decoded, Decoder, Message, Received
-
-_CLASSES = {"link": ifinfmsg, "address": ifaddrmsg, "route": rtmsg, "neighbour": ndmsg, "rule": fibmsg}
-_SEG6_MODE_RED = 3
-_DUMP_INTERRUPTED = 0x10
+_SOL_NETLINK, _EXT_ACK, _STRICT_CHECK = 270, 11, 12
+_RECEIVE_BUFFER = 1 << 20
+_DATAGRAM = 1 << 17
+_TIMEOUT = 15.0
 _DUMP_TRIES = 20
-
-
-def _teach_reduced_encapsulation() -> None:
-    """pyroute2 knows two seg6 modes and turns every other into ``encap``: 24 bytes more, full-size packets die."""
-    for outer in (rtmsg.seg6_encap_info, rtmsg.seg6local_encap_info):
-        header = outer.ipv6_sr_hdr
-        header.encapmodes[RED] = _SEG6_MODE_RED
-        header.r_encapmodes[_SEG6_MODE_RED] = RED
-
-
-_teach_reduced_encapsulation()
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, turned into an error by the one who knows the step
@@ -53,126 +35,106 @@ class Refusal(Exception):  # noqa: N818 - an answer, turned into an error by the
         super().__init__(code, said)
 
 
-class Netlink:
-    """One rtnetlink socket of one namespace."""
+def route_socket() -> socket.socket:
+    """A routing socket of the namespace that the calling thread is in. Raises OSError."""
+    opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+    opened.setsockopt(_SOL_NETLINK, _EXT_ACK, 1)
+    opened.setsockopt(_SOL_NETLINK, _STRICT_CHECK, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+    opened.settimeout(_TIMEOUT)
+    return opened
 
-    def __init__(self, route: Any, sender: ThreadPoolExecutor | None) -> None:
-        self._route = route
-        self._socket: socket.socket = route.socket
-        self._sender = sender
-        self._dumping = asyncio.Lock()
+
+class Netlink:
+    """One routing socket of one namespace: one conversation with the kernel at a time."""
+
+    def __init__(self, opened: socket.socket, threads: ThreadPoolExecutor) -> None:
+        self._socket = opened
+        self._threads = threads
+        self._sequence = 0
+        self._turn = asyncio.Lock()
 
     @classmethod
-    async def open(cls, sender: ThreadPoolExecutor | None = None, *, use: socket.socket | None = None) -> Self:
-        """Open a socket in the current namespace, or take over ``use``, opened in another one.
-
-        ``sender``: the thread that hands datagrams to the kernel, which may hold on to it for as long as a device
-        takes to vanish; None: the caller's own (for a namespace where nothing takes long).
-        """
-        route = AsyncIPRoute(ext_ack=True, strict_check=True, use_socket=use)
-        if use is not None:
-            use.setsockopt(270, 11, 1)  # SOL_NETLINK, NETLINK_EXT_ACK
-            use.setsockopt(270, 12, 1)  # SOL_NETLINK, NETLINK_GET_STRICT_CHK
-        await route.setup_endpoint()
-        return cls(route, sender)
+    def open(cls, threads: ThreadPoolExecutor) -> Self:
+        """A socket of the namespace that this process runs in. Raises OSError."""
+        return cls(route_socket(), threads)
 
     def close(self) -> None:
         """Close the socket."""
-        self._route.close()
         self._socket.close()
 
     async def exchange(self, messages: Sequence[Message]) -> list[list[Received] | Refusal]:
         """Send all messages in one datagram; one answer for each, in order: what it returned, or its refusal.
 
         A refused message does not keep the kernel from the next ones. A cancelled caller does not cancel the exchange:
-        what was sent is done, and its answers have to be taken off the queue.
+        what was handed over is done, and its answers have to be read. Raises OSError when the kernel does not answer.
         """
-        return await asyncio.shield(asyncio.ensure_future(self._exchange(messages)))
+        return await asyncio.shield(asyncio.ensure_future(self._in_turn(self._exchange, messages)))
 
     async def dump(self, message: Message, decode: Decoder[Decoded]) -> list[Decoded]:
         """Everything that matches, decoded as the kernel walks over it (None: left out). Raises Refusal.
 
-        One dump at a time, since a socket has room for one; once more from the start when a change interrupted it.
+        Once more from the start when a change interrupted it.
         """
-        return await asyncio.shield(asyncio.ensure_future(self._dump(message, decode)))
+        return await asyncio.shield(asyncio.ensure_future(self._in_turn(self._dump, message, decode)))
 
-    async def _exchange(self, messages: Sequence[Message]) -> list[list[Received] | Refusal]:
-        requests = [self._request(message) for message in messages]
-        for request in requests:
-            await request.prepare()
-        payload = b"".join(bytes(request.msg.data) for request in requests)
-        if self._sender is None:
-            self._socket.send(payload)
-        else:
-            await asyncio.get_running_loop().run_in_executor(self._sender, self._socket.send, payload)
-        return [await self._answer(request) for request in requests]
+    async def _in_turn(self, work: Any, *arguments: Any) -> Any:
+        async with self._turn:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
-    async def _dump(self, message: Message, decode: Decoder[Decoded]) -> list[Decoded]:
-        async with self._dumping:
-            for _ in range(_DUMP_TRIES):
-                request = self._request(message)
-                await request.send()
-                found: list[Decoded] = []
-                interrupted = False
-                try:
-                    async for response in request.response():
-                        interrupted |= bool(response["header"]["flags"] & _DUMP_INTERRUPTED)
-                        decoded = decode(response)
-                        if decoded is not None:
-                            found.append(decoded)
-                except NetlinkDumpInterrupted:
+    def _exchange(self, messages: Sequence[Message]) -> list[list[Received] | Refusal]:
+        first = self._next(len(messages))
+        self._socket.send(b"".join(wire.encode(each, first + number) for number, each in enumerate(messages)))
+        answers: list[list[Received] | Refusal] = [[] for _ in messages]
+        missing = len(messages)
+        while missing:
+            for part in wire.parts(self._socket.recv(_DATAGRAM)):
+                number = part.sequence - first
+                if not 0 <= number < len(messages):
+                    continue  # the rest of a conversation that timed out
+                answer = answers[number]
+                if part.type == wire.ERROR:
+                    refused = wire.refusal(part)
+                    if refused is not None:
+                        answers[number] = Refusal(*refused)
+                    missing -= 1
+                elif isinstance(answer, list) and (decoded := wire.decode(part)) is not None:
+                    answer.append(decoded)
+        return answers
+
+    def _dump(self, message: Message, decode: Decoder[Decoded]) -> list[Decoded]:
+        for _ in range(_DUMP_TRIES):
+            found = self._dump_once(message, decode)
+            if found is not None:
+                return found
+        raise Refusal(errno.EAGAIN, "what is to be read changes too fast")
+
+    def _dump_once(self, message: Message, decode: Decoder[Decoded]) -> list[Decoded] | None:
+        sequence = self._next(1)
+        self._socket.send(wire.encode(message, sequence))
+        found: list[Decoded] = []
+        interrupted = False
+        while True:
+            for part in wire.parts(self._socket.recv(_DATAGRAM)):
+                if part.sequence != sequence:
                     continue
-                except NetlinkError as error:
-                    raise _refusal(error) from error
-                if not interrupted:
-                    return found
-        raise Refusal(errno.EAGAIN, f"{message} changes too fast to be read")
+                interrupted |= bool(part.flags & wire.INTERRUPTED)
+                if part.type in (wire.DONE, wire.ERROR):
+                    refused = wire.refusal(part) if part.body else None
+                    if refused is not None:
+                        raise Refusal(*refused)
+                    return None if interrupted else found
+                content = wire.decode(part)
+                decoded = decode(content) if content is not None else None
+                if decoded is not None:
+                    found.append(decoded)
 
-    def _request(self, message: Message) -> Any:
-        return NetlinkRequest(self._route, _content(message), msg_type=message.type, msg_flags=message.flags)
-
-    async def _answer(self, request: Any) -> list[Received] | Refusal:
-        try:
-            return [response async for response in request.response()]
-        except NetlinkError as error:
-            return _refusal(error)
-
-
-def _content(message: Message) -> Any:
-    content = _CLASSES[message.kind]()
-    for name, value in message.fields.items():
-        content[name] = value
-    content["attrs"] = [list(attribute) for attribute in message.attributes]
-    return content
-
-
-def encode(message: Message) -> Any:
-    """The message in pyroute2's class for it, its bytes in ``data``: to be read as the kernel reads it."""
-    content = _content(message)
-    content["header"]["type"] = message.type
-    content["header"]["flags"] = message.flags
-    content.encode()
-    return content
-
-
-def _refusal(error: Any) -> Refusal:
-    return Refusal(error.code, str(error.args[1]) if len(error.args) > 1 else "")
-
-
-class _Seg6Message(genlmsg):  # type: ignore[misc]
-    """The generic netlink family SEG6 (linux/seg6_genl.h)."""
-
-    prefix = "SEG6_ATTR_"
-    nla_map = (
-        ("SEG6_ATTR_UNSPEC", "none"),
-        ("SEG6_ATTR_DST", "ip6addr"),
-        ("SEG6_ATTR_DSTLEN", "int32"),
-        ("SEG6_ATTR_HMACKEYID", "uint32"),
-        ("SEG6_ATTR_SECRET", "hex"),
-        ("SEG6_ATTR_SECRETLEN", "uint8"),
-        ("SEG6_ATTR_ALGID", "uint8"),
-        ("SEG6_ATTR_HMACINFO", "hex"),
-    )
+    def _next(self, count: int) -> int:
+        first = self._sequence + 1
+        if first + count >= 1 << 31:
+            first = 1
+        self._sequence = first + count - 1
+        return first
 
 
 _SET_TUNNEL_SOURCE, _GET_TUNNEL_SOURCE = 3, 4
@@ -190,10 +152,19 @@ async def tunnel_source() -> IPv6Address:
 
 
 async def _seg6(command: int, attributes: list[list[Any]]) -> list[Any]:
+    """One request to the generic netlink family SEG6 (linux/seg6_genl.h)."""
+    from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST, genlmsg
+    from pyroute2.netlink.exceptions import NetlinkError
+    from pyroute2.netlink.generic import AsyncGenericNetlinkSocket
+
+    class Seg6Message(genlmsg):  # type: ignore[misc]
+        prefix = "SEG6_ATTR_"
+        nla_map = (("SEG6_ATTR_UNSPEC", "none"), ("SEG6_ATTR_DST", "ip6addr"))
+
     handle = AsyncGenericNetlinkSocket()
     try:
-        await handle.bind("SEG6", _Seg6Message)
-        message = _Seg6Message()
+        await handle.bind("SEG6", Seg6Message)
+        message = Seg6Message()
         message["cmd"] = command
         message["version"] = 1
         message["attrs"] = attributes

@@ -236,6 +236,16 @@ class EnsureHidden:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitLocal:
+    """Wait until the kernel takes packets for an address: for IPv6 a moment after the address is there."""
+
+    address: Address
+
+    def __str__(self) -> str:
+        return f"wait until {self.address} is taken as local"
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Not have this object; one that is gone already is success."""
 
@@ -340,6 +350,7 @@ Step = (
     Create
     | Ensure
     | EnsureHidden
+    | AwaitLocal
     | Remove
     | SetLink
     | RemoveLink

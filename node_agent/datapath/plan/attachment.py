@@ -11,6 +11,7 @@ from node_agent.datapath.model import GATEWAY_MAC, Address, Attachment, Mode, No
 from node_agent.datapath.objects import (
     FAMILIES,
     AddElements,
+    AwaitLocal,
     Create,
     DeviceAddress,
     Element,
@@ -191,6 +192,7 @@ def bring_up(config: NodeConfig, attachment: Attachment) -> BringUp:
     steps += [Ensure(each) for each in guest if not isinstance(each, Route)]
     steps.append(SetLink(inside, up=True))
     steps += [Ensure(each) for each in guest if isinstance(each, Route)]
+    steps += [AwaitLocal(each.address) for each in attachment.addresses if family_of(each) == 6]
     return BringUp(on_host, tuple(steps))
 
 
