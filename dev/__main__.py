@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,14 @@ from dev.progress import display
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
+
+class ControlPlane(enum.StrEnum):
+    """How the processes of the control planes run."""
+
+    PROCESS = "process"
+    CONTAINER = "container"
+
+
 programs_app = typer.Typer(no_args_is_help=True, help="The product's programs on the running cluster.")
 app.add_typer(programs_app, name="programs")
 
@@ -32,12 +41,13 @@ def up_command(
     nodes: Annotated[
         int, typer.Option(min=0, max=2, help="Nodes; 0 starts the control planes only and needs no root.")
     ] = 2,
+    control_plane: Annotated[ControlPlane, typer.Option(help="How the control planes run.")] = ControlPlane.PROCESS,
     run_dir: RunDirOption = None,
 ) -> None:
     """Start the cluster, building what is missing, and return when it is ready."""
     began = time.monotonic()
     with display() as shown:
-        cluster = Cluster.up(run_dir, nodes=nodes, detach=True, display=shown)
+        cluster = Cluster.up(run_dir, nodes=nodes, control_plane=control_plane.value, detach=True, display=shown)
         shown.say(f"ready in {time.monotonic() - began:.1f} s. Paths for your shell: source {cluster.run.env}")
 
 

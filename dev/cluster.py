@@ -52,29 +52,40 @@ class Cluster:
 
     @classmethod
     def up(
-        cls, run_dir: Path | None = None, *, nodes: int = 2, detach: bool = False, display: Display | None = None
+        cls,
+        run_dir: Path | None = None,
+        *,
+        nodes: int = 2,
+        control_plane: str = "process",
+        detach: bool = False,
+        display: Display | None = None,
     ) -> Cluster:
         """Start a cluster and return when it is ready; one that runs already with as many nodes is taken as it is.
 
-        Unless detached, the cluster ends when the calling process does, however that ends. Raises ClusterError.
+        Unless detached, the cluster ends when the calling process does, however that ends. With `control_plane` =
+        `container`, etcd and the rest run in containers (dev.containers) instead of processes. Raises ClusterError.
         """
         run = RunDir((run_dir or default_run_dir()).resolve())
         shown = display or PlainDisplay()
         state = State.load(run)
         if state is not None and state.running:
-            if state.ready and len(state.nodes) == nodes:
+            if state.ready and len(state.nodes) == nodes and state.control_plane == control_plane:
                 return cls.load(run.root)
+            doing = "runs" if state.ready else "is starting"
             raise ClusterError(
-                f"a cluster with {len(state.nodes)} nodes {'runs' if state.ready else 'is starting'} in {run.root}; "
+                f"a cluster with {len(state.nodes)} nodes ({state.control_plane}) {doing} in {run.root}; "
                 f"end it first with: python -m dev down --run-dir {run.root}"
             )
         if nodes:
             packages.ensure(shown)
         binaries = builds.ensure([*builds.COMMON, *(builds.NODE if nodes else ())], shown)
         made = [images.pause(binaries["pause"]), images.busybox(packages.BUSYBOX)] if nodes else []
+        dockerd = _engine(shown) if control_plane == "container" else None
         _rotate_logs(run)
         message = {
             "nodes": nodes,
+            "control_plane": control_plane,
+            "dockerd": str(dockerd) if dockerd else None,
             "owner": 0 if detach else os.getpid(),
             "binaries": {name: str(path) for name, path in binaries.items()},
             "images": [str(image.archive()) for image in made],
@@ -261,6 +272,13 @@ def _locked(run: RunDir) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def _engine(display: Display) -> Path | None:
+    """Return the engine to start; None when one answers already."""
+    from dev.containers import engine_answers
+
+    return None if engine_answers() else packages.dockerd(display)
 
 
 def _await_reaper(run: RunDir, supervisor: int) -> None:

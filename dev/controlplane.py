@@ -7,9 +7,10 @@ versions, and a program that compares versions of different planes would pass it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from dev.certificates import Authority, Identity, write_private, write_signing_key
 from dev.paths import RunDir
@@ -60,6 +61,13 @@ egressSelections:
 """
 
 
+class ChildMaker(Protocol):
+    """Makes the processes of a plane."""
+
+    def __call__(self, name: str, argv: Sequence[str], log: Path, *, port: int = 0) -> Child:
+        """Return a process that has not been started."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """The TCP ports of one plane on 127.0.0.1."""
@@ -77,6 +85,8 @@ class Plane:
     run: RunDir
     ports: Ports
     binaries: Mapping[str, Path]
+    make: ChildMaker = Child
+    """What the plane's processes are made by: as processes of the host, or in containers."""
     egress_socket: Path | None = None
     """Where the API server reaches nodes and Pods through; None when it has none."""
 
@@ -185,4 +195,4 @@ class Plane:
     def _child(self, program: str, flags: Mapping[str, object], port: int = 0) -> Child:
         name = f"{program}-{self.name}"
         argv = [str(self.binaries[program]), *(f"--{flag}={value}" for flag, value in flags.items())]
-        return Child(name, argv, self.run.log / f"{name}.log", port=port)
+        return self.make(name, argv, self.run.log / f"{name}.log", port=port)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from dev.errors import ClusterError
+from dev.paths import cache_dir
 from dev.progress import Display
 
 BUSYBOX = Path("/bin/busybox")
@@ -35,6 +36,33 @@ FILES = {str(CNI_PLUGINS / "ptp"): "containernetworking-plugins", "/usr/lib/*/li
 SUGGESTION = "or start the control planes alone: --nodes 0"
 
 
+def dockerd(display: Display) -> Path:
+    """Return a dockerd to start: the one installed, else the one of Debian's package, unpacked in the cache.
+
+    The package is not installed, since installing it starts a daemon that changes the machine's network.
+    """
+    found = shutil.which("dockerd", path=SEARCHED)
+    if found:
+        return Path(found)
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise ClusterError("no container engine answers, and starting one needs root and Debian's packages")
+    folder = cache_dir() / "docker.io"
+    if not folder.exists():
+        step = "Debian package docker.io, unpacked"
+        display.begin(step)
+        partial = folder.with_name(f"docker.io.{os.getpid()}")
+        partial.mkdir()
+        unpack = "dpkg -x docker.io_*.deb . && rm docker.io_*.deb"
+        needed = ["containerd", "runc", "libdevmapper1.02.1", "libsystemd0"]
+        _run(["apt-get", "update"])
+        _run(["apt-get", "install", "-y", "--no-install-recommends", *needed])
+        _run(["apt-get", "download", "docker.io"], partial)
+        _run(["sh", "-c", unpack], partial)
+        partial.rename(folder)
+        display.end(step)
+    return folder / "usr" / "sbin" / "dockerd"
+
+
 def missing() -> list[str]:
     """Return the Debian packages that a node needs and this machine does not have."""
     needed = {package for command, package in COMMANDS.items() if shutil.which(command, path=SEARCHED) is None}
@@ -56,9 +84,13 @@ def ensure(display: Display) -> None:
         )
     step = f"Debian packages {' '.join(needed)}"
     display.begin(step)
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *needed]):
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        if done.returncode != 0:
-            raise ClusterError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout).strip()[-1500:]}")
+    _run(["apt-get", "update"])
+    _run(["apt-get", "install", "-y", "--no-install-recommends", *needed])
     display.end(step)
+
+
+def _run(command: list[str], folder: Path | None = None) -> None:
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+    if done.returncode != 0:
+        raise ClusterError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout).strip()[-1500:]}")

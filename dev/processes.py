@@ -94,6 +94,22 @@ def _open_files(pid: int) -> list[str]:
     return links
 
 
+def process_in_container(container: str) -> int:
+    """Return the host's id of the first process of a container (its full id); 0 when there is none."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if container in (entry / "cgroup").read_text() and _is_first(entry):
+                return int(entry.name)
+    return 0
+
+
+def _is_first(entry: Path) -> bool:
+    """Tell whether a process is number 1 of a process namespace of its own."""
+    lines = (entry / "status").read_text().splitlines()
+    numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [])
+    return len(numbers) > 1 and numbers[-1] == "1"
+
+
 class Child:
     """One process of the cluster: how it is started, its log, and whether it runs."""
 
@@ -160,6 +176,12 @@ class Child:
                 return
         process.kill()
         await process.wait()
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the running process; raises ClusterError when it does not run."""
+        if not self.pid:
+            raise ClusterError(f"{self.name} does not run")
+        os.kill(self.pid, number)
 
     async def wait(self) -> None:
         """Return when the process has ended."""

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+from rich.text import Text
 
 PLAIN_INTERVAL = 15.0
 
@@ -64,6 +66,13 @@ class PlainDisplay:
         """Nothing to give back."""
 
 
+class _PartsBar(BarColumn):
+    """A bar for the steps whose parts are counted, nothing for the others."""
+
+    def render(self, task: Task) -> ProgressBar | Text:  # type: ignore[override]
+        return Text("") if task.total is None else super().render(task)
+
+
 class TerminalDisplay:
     """A spinner per open step, with a bar where the number of parts is known."""
 
@@ -72,7 +81,7 @@ class TerminalDisplay:
         self._progress = Progress(
             SpinnerColumn(finished_text="[green]done[/]"),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            _PartsBar(bar_width=24),
             TextColumn("{task.fields[parts]}"),
             TimeElapsedColumn(),
             console=self._console,

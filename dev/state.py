@@ -23,11 +23,16 @@ class State:
     supervisor_start: str = ""
     api_ports: dict[str, int] = field(default_factory=dict)
     ready: bool = False
+    control_plane: str = "process"
+    """`process`, or `container`."""
+    own_engine: bool = True
+    """The containers are in an engine that ends with the run, not in one that was there before."""
 
     @classmethod
-    def new(cls, nodes: int) -> State:
+    def new(cls, nodes: int, control_plane: str = "process", *, own_engine: bool = True) -> State:
         """Return the state of a run that is about to start."""
-        return cls(run_id=secrets.token_hex(3), nodes=[f"node{number}" for number in range(1, nodes + 1)])
+        names = [f"node{number}" for number in range(1, nodes + 1)]
+        return cls(secrets.token_hex(3), names, control_plane=control_plane, own_engine=own_engine)
 
     @classmethod
     def load(cls, run: RunDir) -> State | None:
@@ -62,6 +67,11 @@ class State:
     def egress_socket(self) -> Path:
         """Where the cell's API server reaches nodes through."""
         return self.sockets / "egress"
+
+    @property
+    def engine_socket(self) -> Path:
+        """Where the container engine of this run answers, when it has one."""
+        return self.sockets / "docker.sock"
 
     @property
     def hub(self) -> str:

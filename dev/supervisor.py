@@ -20,9 +20,9 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from dev.controlplane import Plane, Ports
+from dev.controlplane import ChildMaker, Plane, Ports
 from dev.environment import write_environment
 from dev.errors import ClusterError
 from dev.fleet import Fleet, admit_all, boot_all
@@ -32,18 +32,31 @@ from dev.state import State
 from dev.sweep import sweep
 from dev.waiting import POLL, http_get, until
 
+if TYPE_CHECKING:
+    from dev.containers import Engine
+
 CONTROL_PLANE_DEADLINE = 120.0
-ACCOUNT_DEADLINE = 60.0
+ACCOUNT_DEADLINE = 120.0
 LOCK_DEADLINE = 20.0
 
 
 class Supervisor:
     """One running cluster."""
 
-    def __init__(self, run: RunDir, state: State, binaries: Mapping[str, Path], images: Sequence[Path], owner: int):
+    def __init__(
+        self,
+        run: RunDir,
+        state: State,
+        binaries: Mapping[str, Path],
+        *,
+        images: Sequence[Path],
+        dockerd: Path | None,
+        owner: int,
+    ):
         self.run = run
         self.state = state
         self.binaries = binaries
+        self.dockerd = dockerd
         self.owner = owner
         self.children: dict[str, Child] = {}
         self.planes: dict[str, Plane] = {}
@@ -99,11 +112,12 @@ class Supervisor:
         """Bring the whole cluster up."""
         self.state.sockets.mkdir(mode=0o700, exist_ok=True)
         await asyncio.start_unix_server(self._answer, self.state.control_socket)
+        make: ChildMaker = Child if self.state.control_plane == "process" else (await self._start_engine()).child
         ports = iter(free_ports(3 * len(PLANES)))
         for name in PLANES:
             egress = self.state.egress_socket if self.state.nodes and name == "cell" else None
             chosen = Ports(next(ports), next(ports), next(ports))
-            self.planes[name] = Plane(name, self.run, chosen, self.binaries, egress)
+            self.planes[name] = Plane(name, self.run, chosen, self.binaries, make, egress)
             self.state.api_ports[name] = chosen.api
         self.state.save(self.run)
         if self.state.nodes:
@@ -117,6 +131,24 @@ class Supervisor:
         self.state.ready = True
         self.state.save(self.run)
         write_environment(self.run, self.state)
+
+    async def _start_engine(self) -> Engine:
+        from dev.containers import Engine
+
+        engine = Engine(self.run, self.state, self.dockerd)
+        daemon = engine.daemon()
+        if daemon is not None:
+            await self.launch(daemon)
+
+            def answers() -> bool:
+                daemon.check()
+                return self.state.engine_socket.is_socket()
+
+            async with self.step("container engine", CONTROL_PLANE_DEADLINE):
+                await until(answers)
+        async with self.step("control plane image", CONTROL_PLANE_DEADLINE):
+            await asyncio.to_thread(engine.build, self.binaries)
+        return engine
 
     async def _start_plane(self, plane: Plane) -> None:
         etcd = await self.launch(plane.etcd())
@@ -180,10 +212,7 @@ class Supervisor:
             case "kill":
                 await self._child(name).stop(grace=0)
             case "signal":
-                pid = self._child(name).pid
-                if not pid:
-                    raise ClusterError(f"{name} does not run")
-                os.kill(pid, number)
+                self._child(name).send_signal(number)
             case "run":
                 await self._run_program(name, **program or {})
             case "restart":
@@ -298,14 +327,17 @@ def main() -> None:
         left = State.load(run)
         if left is not None:
             sweep(run, left)
-        state = State.new(request["nodes"])
+        dockerd = Path(request["dockerd"]) if request["dockerd"] else None
+        state = State.new(request["nodes"], request["control_plane"], own_engine=dockerd is not None)
         state.supervisor_pid = os.getpid()
         state.supervisor_start = start_time(os.getpid()) or ""
         state.save(run)
         fork_reaper(run)
         binaries = link_binaries(run, request["binaries"])
         images = [Path(path) for path in request["images"]]
-        code = asyncio.run(Supervisor(run, state, binaries, images, request["owner"]).main())
+        owner = request["owner"]
+        supervisor = Supervisor(run, state, binaries, images=images, dockerd=dockerd, owner=owner)
+        code = asyncio.run(supervisor.main())
     sys.exit(code)
 
 

@@ -20,14 +20,25 @@ def sweep(run: RunDir, state: State) -> None:
         for name in (*names, state.hub):
             isolation.remove_netns(name)
         isolation.remove_netns_mount()
+    if state.control_plane == "container":
+        _remove_containers(state)
     shutil.rmtree(state.sockets, ignore_errors=True)
     remove_files(run)
     state.forget(run)
 
 
+def _remove_containers(state: State) -> None:
+    if state.own_engine:
+        isolation.remove_cgroup(state.cgroup("engine"))
+    else:
+        from dev.containers import remove_containers
+
+        remove_containers(state.run_id)
+
+
 def remove_files(run: RunDir) -> None:
     """Remove what a run wrote to its folder, except the logs."""
-    for folder in ("etcd", "nodes", "pki", "bin"):
+    for folder in ("bin", "engine", "etcd", "nodes", "pki"):
         shutil.rmtree(run.root / folder, ignore_errors=True)
     for file in (run.env, *run.root.glob("*.kubeconfig")):
         file.unlink(missing_ok=True)
