@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from netclaim.api import resources
+from netclaim.api.fields import BareAddress, Cidr, InterfaceName
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef
-from netclaim.api.networking import PROGRAMMED, READY, BareAddress, Cidr, InterfaceName
+from netclaim.api.networking import PROGRAMMED, READY
 from netclaim.api.resources import Resource
 from netclaim.api.schema import (
     AGE,

@@ -7,8 +7,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from netclaim.api import resources
+from netclaim.api.fields import AddressOrCidr, BareAddress
 from netclaim.api.meta import ApiModel, ConditionedStatus, Conditions, KubeObject, NameRef, ObjectRef
-from netclaim.api.networking import AddressOrCidr, BareAddress, ClaimAddress, ExternalAddress, NetworkInterfaceClaimSpec
+from netclaim.api.networking import ClaimAddress, ExternalAddress, NetworkInterfaceClaimSpec
 from netclaim.api.resources import Resource
 from netclaim.api.schema import (
     AGE,

@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from netclaim.api import resources
+from netclaim.api.fields import AddressOrCidr, BareAddress, CanonicalCidr, Cidr
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef
-from netclaim.api.networking import AddressOrCidr, BareAddress, Cidr, IPFamily
+from netclaim.api.networking import IPFamily
 from netclaim.api.resources import Resource
 from netclaim.api.schema import (
     AGE,
@@ -94,15 +95,6 @@ Roles = Annotated[list[Role], Hints({"x-kubernetes-list-type": "set"}), Field(ma
 Blocks = Annotated[int, Hints({"format": "int32"}), Field(ge=0, le=1_000_000)]
 PrefixLength = Annotated[int, Hints({"format": "int32"}), Field(ge=0, le=128)]
 Count = Annotated[str, Rule("self.matches('^[0-9]+$')", "write a whole number"), Field(min_length=1, max_length=40)]
-
-CanonicalCidr = Annotated[
-    str,
-    Rule(
-        "isCIDR(self) && cidr(self) == cidr(self).masked()",
-        "write an address block without host bits such as 10.0.0.0/24 or fd00:1::/64",
-    ),
-    Field(min_length=1, max_length=49),
-]
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")

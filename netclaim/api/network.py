@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from netclaim.api import resources
+from netclaim.api.fields import Cidr
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef
-from netclaim.api.networking import Cidr, IPFamily
+from netclaim.api.networking import IPFamily
 from netclaim.api.resources import Resource
 from netclaim.api.schema import AGE, ATOMIC, Column, Definition, Rule, condition_column
 

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from netclaim.api import resources
+from netclaim.api.fields import AddressOrCidr, BareAddress, Cidr, ClassName, InterfaceName, LocationName, ObjectName
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef, ObjectRef
 from netclaim.api.resources import Resource
 from netclaim.api.schema import AGE, ATOMIC, Column, Definition, Hints, Rule, condition_column, immutable, keyed_list
@@ -45,47 +46,11 @@ EXTERNAL_PROGRAMMED: Final = "ExternalProgrammed"
 PHASE_AVAILABLE: Final = "Available"
 PHASE_BOUND: Final = "Bound"
 
-IS_CIDR: Final = Rule("isCIDR(self)", "write an address block such as 10.0.0.0/24 or fd00:1::/64")
-IS_ADDRESS: Final = Rule("isIP(self)", "write one bare address such as 10.0.0.1 or fd00:1::1")
-
-Cidr = Annotated[str, IS_CIDR, Field(min_length=1, max_length=49)]
-"""An address block, or an address with the length of its block."""
-
-BareAddress = Annotated[str, IS_ADDRESS, Field(min_length=1, max_length=45)]
-"""One address without a length."""
-
-AddressOrCidr = Annotated[
-    str,
-    Rule("isIP(self) || isCIDR(self)", "write an address such as 198.51.100.7 or a block such as 2001:db8::/96"),
-    Field(min_length=1, max_length=49),
-]
-ClassName = Annotated[str, Field(min_length=1, max_length=63)]
-ObjectName = Annotated[
-    str,
-    Rule(
-        "!format.dns1123Subdomain().validate(self).hasValue()",
-        "write a name of lower-case letters, digits, '-' and '.', that begins and ends with a letter or digit",
-    ),
-    Field(min_length=1, max_length=253),
-]
-LocationName = Annotated[str, Field(min_length=1, max_length=63)]
-
 IPFamilies = Annotated[
     list[IPFamily],
     ATOMIC,
     Rule("self.all(f, self.exists_one(g, g == f))", "name each IP family once"),
     Field(min_length=1, max_length=2),
-]
-
-InterfaceName = Annotated[
-    str,
-    Rule(
-        # The kernel refuses '/', ':' and spaces and expands '%'; ',' and '@' separate entries of the Pod annotation.
-        "self.matches('^[!-$&-+.0-9;-?A-~-]{1,15}$') && !(self in ['.', '..', 'lo'])",
-        "write an interface name of 1 to 15 printable ASCII characters without '/', ':', '%', ',', '@' or spaces, "
-        "other than '.', '..' and 'lo'",
-    ),
-    Field(min_length=1, max_length=15),
 ]
 
 
