@@ -86,7 +86,7 @@ def plan(seen: Observed, mode: AttachmentMode) -> Plan:
     interface = seen.interface
     if interface is None or interface.is_going:
         return _release(seen)
-    waits_for = _conflict(seen, interface) or _precondition(interface, seen.vpc)
+    waits_for = _conflict(seen, interface) or _precondition(interface, seen.vpc) or _move(seen, interface)
     if waits_for is not None:
         return Plan((*_old_life(seen), *_tell(seen, waits_for)))
     if not interface.has_finalizer(cloud.ATTACHED_FINALIZER):
@@ -169,6 +169,14 @@ def _precondition(interface: NetworkInterface, vpc: VPC | None) -> Verdict | Non
         why = ready.message or ready.reason if ready else "not drawn yet"
         return reasons.AWAITING_VPC_IDENTIFIER(vpc=vpc.name, name=name, why=why)
     return None
+
+
+def _move(seen: Observed, interface: NetworkInterface) -> Verdict | None:
+    """Why the attachment cannot take on the identity of another VPC yet: a node has it in the former one."""
+    attachment, new = seen.attachment, seen.vpc.status.vpc if seen.vpc else None
+    if attachment is None or attachment.status.vpc in (None, new) or facts.are_empty(attachment):
+        return None
+    return reasons.VPC_CHANGED(name=interface.name, holder=facts.holder(attachment), old=attachment.status.vpc, new=new)
 
 
 def _draw(seen: Observed, interface: NetworkInterface) -> Draw:

@@ -17,6 +17,7 @@ from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
 from netclaim.kube.events import EventRecorder
+from netclaim.kube.objects import uid_of
 from vpc_controller import facts
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Plan, Protect, Step, exhausted, plan
 from vpc_controller.drawing import Drawing, ExhaustedError
@@ -110,9 +111,18 @@ class Attachments:
         )
 
     def _vpc(self, interface: NetworkInterface) -> VPC | None:
-        context = interface.status.network_context_ref
-        raw = self._cluster.store(resources.VPCS).get((interface.namespace, context.name)) if context else None
-        return VPC.model_validate(raw) if raw else None
+        """The VPC of the interface's context; not the one that an earlier context of that name left behind."""
+        ref = interface.status.network_context_ref
+        key = (interface.namespace, ref.name) if ref else None
+        raw = self._cluster.store(resources.VPCS).get(key) if key else None
+        if raw is None or key is None:
+            return None
+        vpc = VPC.model_validate(raw)
+        owner, context = vpc.controller_ref, self._cluster.store(resources.NETWORK_CONTEXTS).get(key)
+        is_left = owner is not None and (owner.kind, owner.name) == (resources.NETWORK_CONTEXTS.kind, vpc.name)
+        if is_left and context is not None and owner is not None and uid_of(context) != owner.uid:
+            return None
+        return vpc
 
     def _identifier(self, interface: NetworkInterface, vpc: VPC | None, attachment: VPCAttachment | None) -> int | None:
         number = value_of(vpc.status.vpc or "", identity.VPC_BITS) if vpc else None

@@ -13,7 +13,7 @@ from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import AlreadyExists, NotFound
 from netclaim.kube.objects import uid_of
-from vpc_controller.identifiers import BY_IDENTITY, BY_VPC, Draw, Seen, is_free, labelled, value_of
+from vpc_controller.identifiers import BY_IDENTITY, BY_VPC, Draw, Seen, Taken, is_free, labelled, said
 
 
 class ExhaustedError(Exception):
@@ -30,6 +30,11 @@ class Drawing:
     def __init__(self, cluster: Cluster, system_namespace: str) -> None:
         self._cluster = cluster
         self._namespace = system_namespace
+        self._taken = Taken()
+        for resource in (resources.IDENTIFIERS, resources.BGP_ADVERTISEMENTS):
+            self._taken.follow(cluster.store(resource), labelled)
+        for resource in (resources.VPCS, resources.ATTACHMENTS):
+            self._taken.follow(cluster.store(resource), said)
 
     async def draw(self, wish: Draw) -> int:
         """Take a value for the wish and return it.
@@ -38,11 +43,11 @@ class Drawing:
             ExhaustedError: the space has no free value.
             ApiError: the API server could not be asked; a value that was taken nevertheless is found by its holder.
         """
-        used = self._used(wish)
+        refused: set[int] = set()
         value = wish.again
         while True:
             if value is None:
-                value = identity.draw(wish.bits, used, secrets.randbelow)
+                value = identity.draw(wish.bits, {*self._taken.values(wish.vpc), *refused}, secrets.randbelow)
             if value is None:
                 raise ExhaustedError(wish)
             try:
@@ -55,7 +60,7 @@ class Drawing:
             except AlreadyExists:
                 if await self._is_held_by(wish, value):
                     return value
-                used.add(value)
+                refused.add(value)
                 value = None
             else:
                 return value
@@ -67,23 +72,6 @@ class Drawing:
         except NotFound:
             return False
         return Identifier.model_validate(found).spec.holder.uid == wish.holder.uid
-
-    def _used(self, wish: Draw) -> set[int]:
-        """Values that are not free: those with an Identifier, and those that something else still says."""
-        identifiers = self._cluster.store(resources.IDENTIFIERS)
-        advertisements = self._cluster.store(resources.BGP_ADVERTISEMENTS)
-        if wish.vpc is None:
-            texts = {labelled(raw)[0] for store in (identifiers, advertisements) for raw in store.all()}
-            vpcs = self._cluster.store(resources.VPCS).all()
-            texts |= {(raw.get("status") or {}).get("vpc") or "" for raw in vpcs}
-        else:
-            vpc = identity.to_base62(wish.vpc)
-            labelled_ones = (*identifiers.by(BY_VPC, vpc), *advertisements.by(BY_VPC, vpc))
-            texts = {labelled(raw)[1] for raw in labelled_ones}
-            attachments = self._cluster.store(resources.ATTACHMENTS).by(BY_VPC, vpc)
-            texts |= {(raw.get("status") or {}).get("vpcAttachment") or "" for raw in attachments}
-        values = {value_of(text, wish.bits) for text in texts}
-        return {value for value in values if value is not None}
 
 
 class Releases:

@@ -11,7 +11,8 @@ Pure; `drawing` creates and deletes the objects.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ from netclaim.api import cloud, resources
 from netclaim.api.cloud import Identifier
 from netclaim.api.meta import Raw
 from netclaim.kube.objects import uid_of
-from netclaim.kube.store import Store
+from netclaim.kube.store import Change, Store
 
 BY_HOLDER: Final = "holder"
 BY_VPC: Final = "vpc"
@@ -93,6 +94,56 @@ def labelled(raw: Raw) -> tuple[str, str]:
     return labels.get(cloud.VPC_LABEL, ""), labels.get(cloud.VPC_ATTACHMENT_LABEL, "")
 
 
+def said(raw: Raw) -> tuple[str, str]:
+    """(VPC, attachment) in base62 from the status of a VPC or a VPCAttachment; empty where there is none."""
+    status = raw.get("status") or {}
+    return status.get("vpc") or "", status.get("vpcAttachment") or ""
+
+
+class Taken:
+    """Which values are not free, kept up to date by the changes of stores instead of being counted for each draw.
+
+    A value is taken while an Identifier, an advertisement or a status says it.
+    """
+
+    def __init__(self) -> None:
+        self._spaces: dict[int | None, Counter[int]] = {}
+
+    def follow(self, store: Store, read: Callable[[Raw], tuple[str, str]]) -> None:
+        """Count what `read` finds in the store's objects, from now on and of those that are there."""
+
+        def on_change(change: Change) -> None:
+            if change.old is not None:
+                self._count(read(change.old), -1)
+            if change.new is not None:
+                self._count(read(change.new), 1)
+
+        for raw in store.all():
+            self._count(read(raw), 1)
+        store.subscribe(on_change)
+
+    def values(self, vpc: int | None) -> Collection[int]:
+        """The values taken among VPCs (None), or among the attachments of a VPC."""
+        return self._spaces.get(vpc, Counter())
+
+    def _count(self, texts: tuple[str, str], by: int) -> None:
+        vpc = value_of(texts[0], identity.VPC_BITS)
+        mine = value_of(texts[1], identity.ATTACHMENT_BITS)
+        if vpc is None:
+            return
+        self._add(None, vpc, by)
+        if mine is not None:
+            self._add(vpc, mine, by)
+
+    def _add(self, space: int | None, value: int, by: int) -> None:
+        counts = self._spaces.setdefault(space, Counter())
+        counts[value] += by
+        if not counts[value]:
+            del counts[value]
+            if not counts:
+                del self._spaces[space]
+
+
 def by_holder(raw: Raw) -> Iterable[Hashable]:
     """Index of Identifiers: the uid of the holder."""
     return [raw["spec"]["holder"]["uid"]]
@@ -111,7 +162,7 @@ def by_identity(raw: Raw) -> Iterable[Hashable]:
 
 def by_status_vpc(raw: Raw) -> Iterable[Hashable]:
     """Index of VPCAttachments: the VPC that their status says."""
-    vpc = (raw.get("status") or {}).get("vpc")
+    vpc, _ = said(raw)
     return [vpc] if vpc else []
 
 

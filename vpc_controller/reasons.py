@@ -77,6 +77,11 @@ ATTACHMENT_BEING_RELEASED: Final = Reason(
     "False",
     "VPCAttachment {name} is being deleted and still held by {holder}; it is made anew once that let go",
 )
+VPC_CHANGED: Final = Reason(
+    "VPCChanged",
+    "False",
+    "Interface {name} is still used by {holder} in VPC {old}; it moves to VPC {new} once that is gone",
+)
 PREVIOUS_HOLDER_ATTACHED: Final = Reason(
     "PreviousHolderAttached",
     "False",

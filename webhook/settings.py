@@ -19,7 +19,7 @@ Words = Annotated[tuple[str, ...], NoDecode]
 class Settings(CommonSettings):
     """What a `netclaim-webhook` process is told."""
 
-    leader_elect: bool = Field(default=False, description="Not used: every replica serves.")
+    leader_elect: bool = Field(default=False, description="Has no effect: every replica serves.")
     listen: str = Field(default="0.0.0.0:9443", description="host:port that the API server calls, over TLS.")
     configuration_name: str = Field(
         default=CONFIGURATION_NAME,
@@ -53,6 +53,12 @@ class Settings(CommonSettings):
     authority_overlap: timedelta = Field(
         default=timedelta(minutes=10), description="How long a new authority is published before it signs, likewise."
     )
+
+    @field_validator("leader_elect")
+    @classmethod
+    def _never(cls, _: bool) -> bool:  # noqa: FBT001 - the signature is pydantic's
+        """A replica that waited for a lease would not serve."""
+        return False
 
     @field_validator("dns_names", "ip", "node_selector", mode="before")
     @classmethod

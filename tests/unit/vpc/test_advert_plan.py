@@ -189,7 +189,7 @@ def test_an_identity_leads_from_the_attachment_to_its_names_and_back_to_it_alone
     chance = random.Random(20_000)
     numbers = [(chance.randrange(1, 2**48 - 1), chance.randrange(1, 2**16 - 1)) for _ in range(10_000)]
     numbers += [(a, b) for a in (10, 36, 62, 620, 2241) for b in (1, 10, 36, 62, 65534)]
-    for vpc, mine in numbers:
+    for number, (vpc, mine) in enumerate(numbers):
         texts = identity.to_base62(vpc), identity.to_base62(mine)
         device = identity.host_interface(vpc, mine)
         name = identity.advertisement_name(vpc, mine)
@@ -199,6 +199,8 @@ def test_an_identity_leads_from_the_attachment_to_its_names_and_back_to_it_alone
         assert identity.is_object_name(name)
         ours = attachment(vpc=texts[0], mine=texts[1])
         assert is_about(heard(ours), ours)
+        if number % 10 and number < 10_000:
+            continue
         for other in (
             attachment(vpc=texts[0].swapcase(), mine=texts[1]),
             attachment(vpc=texts[1], mine=texts[0][-3:]),

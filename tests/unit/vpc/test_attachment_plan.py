@@ -250,3 +250,14 @@ def test_a_full_vpc_is_said_on_interface_and_claim() -> None:
     planned = exhausted(Observed(interface(), CLAIM, vpc()))
     assert said(planned.writes, "NetworkInterface") == ("False", "IdentifiersExhausted")
     assert said(planned.writes, "NetworkInterfaceClaim") == ("False", "IdentifiersExhausted")
+
+
+def test_an_attachment_that_a_node_still_has_does_not_move_to_another_vpc() -> None:
+    """T06: a context that was forced away and made anew has another VPC; the guest still runs in the former one."""
+    held = plan(Observed(interface(), CLAIM, vpc("jU"), attachment(facts=True), definition(), identifier=9), "Netns")
+    assert said(held.writes, "NetworkInterface") == ("False", "VPCChanged")
+    assert all(write.resource.kind != "VPCAttachment" for write in held.writes if isinstance(write, ApplyStatus))
+    moved = plan(Observed(interface(), CLAIM, vpc("jU"), attachment(), definition(), identifier=9), "Netns")
+    assert said(moved.writes, "NetworkInterface") == ("True", "Prepared")
+    (status,) = [w for w in moved.writes if isinstance(w, ApplyStatus) and w.resource.kind == "VPCAttachment"]
+    assert (status.status["vpc"], status.status["vpcAttachment"]) == ("jU", "9")

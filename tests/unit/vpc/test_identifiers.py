@@ -1,5 +1,8 @@
 """Identifiers: what is taken, what a holder has, and when a value is free again (R32, T31)."""
 
+import random
+from typing import Any
+
 import pytest
 
 from netclaim import identity
@@ -7,7 +10,18 @@ from netclaim.api.cloud import Identifier
 from netclaim.api.resources import IDENTIFIERS
 from netclaim.kube.store import Store
 from vpc_controller import identifiers
-from vpc_controller.identifiers import Draw, Holder, Seen, chosen, held_attachment, held_vpc, is_free, value_of
+from vpc_controller.identifiers import (
+    Draw,
+    Holder,
+    Seen,
+    Taken,
+    chosen,
+    held_attachment,
+    held_vpc,
+    is_free,
+    labelled,
+    value_of,
+)
 
 CONTEXT = Holder("NetworkContext", "shop", "default-home", "u-context")
 INTERFACE = Holder("NetworkInterface", "shop", "web-0-eth0", "u-interface")
@@ -107,3 +121,43 @@ def test_an_identifier_is_free_when_neither_its_holder_nor_an_advertisement_is_l
     identifier = Identifier.model_validate(Draw(INTERFACE, vpc=62).render(65, "netclaim-system"))
     holder = {"metadata": {"name": "web-0-eth0", "uid": holder_uid}} if holder_uid else None
     assert is_free(Seen(identifier, holder, superseded, users)) is free
+
+
+def test_what_is_taken_follows_every_change_of_the_stores() -> None:
+    """T31: a value is taken while an Identifier, an advertisement or a status says it, and free when none does."""
+    chance = random.Random(16)
+    stores = [Store(IDENTIFIERS) for _ in range(3)]
+    stores[0].put(_labelled("first", 1, 7, 1))
+    taken = Taken()
+    for store in stores:
+        taken.follow(store, labelled)
+    for version in range(2, 3000):
+        store, name = chance.choice(stores), f"o-{chance.randrange(40)}"
+        if chance.random() < 0.4:
+            store.remove(("netclaim-system", name))
+        else:
+            store.put(_labelled(name, chance.choice((1, 36, 62)), chance.randrange(1, 9), version))
+    pairs = [labelled(raw) for store in stores for raw in store.all()]
+    for vpc in (1, 36, 62):
+        text = identity.to_base62(vpc)
+        wanted = {identity.from_base62(mine) for owner, mine in pairs if owner == text}
+        assert set(taken.values(vpc)) == wanted
+    assert set(taken.values(None)) == {identity.from_base62(owner) for owner, _ in pairs}
+
+
+def _labelled(name: str, vpc: int, attachment: int, version: int) -> dict[str, Any]:
+    raw = Draw(INTERFACE, vpc=vpc).render(attachment, "netclaim-system")
+    return raw | {"metadata": raw["metadata"] | {"name": name, "uid": name, "resourceVersion": str(version)}}
+
+
+def test_a_space_that_is_full_but_for_one_value_gives_that_one_at_once() -> None:
+    """T31: 99.9 % of 16 bits and more; the value is taken from the free ones, not found by retrying."""
+    taken = Taken()
+    store = Store(IDENTIFIERS)
+    taken.follow(store, labelled)
+    for value in range(1, 65535):
+        if value != 4711:
+            store.put(_labelled(f"o-{value}", 62, value, value))
+    assert identity.draw(identity.ATTACHMENT_BITS, taken.values(62), lambda below: below - 1) == 4711
+    store.put(_labelled("o-4711", 62, 4711, 70000))
+    assert identity.draw(identity.ATTACHMENT_BITS, taken.values(62), lambda below: below - 1) is None

@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 
 from webhook import certificates
-from webhook.certificates import Pair, Stored, Wanted, bundle, issuer_of, next_look, plan, trusts
+from webhook.certificates import Stored, Wanted, bundle, issuer_of, next_look, plan, trusts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WANTED = Wanted(
