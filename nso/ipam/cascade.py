@@ -141,9 +141,14 @@ def space_in(pool: PoolView, unique_within: tuple[str, ...], scope: Scope) -> st
 
 def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -> Place:
     """Where blocks of `cls` come from. The scope fills all roles (`classes.scope_refusal`)."""
-    offers, excuses = [], []
+    offers: list[Offer] = []
+    excuses: list[str] = []
+    unjudged: PoolView | None = None
     for pool in sorted(catalogue.offered_pools(namespace), key=lambda pool: pool.id):
         if cls.name not in pool.class_names:
+            continue
+        if status_of(pool.raw, ipam.READY) is None and not pool.going:
+            unjudged = unjudged or pool
             continue
         shape = shape_of(pool, catalogue)
         if pool.going:
@@ -155,6 +160,9 @@ def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -
         else:
             offers.append(Offer(pool, shape, space_in(pool, cls.unique_within, scope)))
     above = catalogue.class_named(namespace, cls.parent) if cls.parent else None
+    if unjudged and not offers and above is None:
+        waiting = reasons.waiting_for_pool(unjudged.key, "it was not looked at yet")
+        return Place(refusal=waiting, waits=frozenset({for_pool(unjudged.key)}))
     if offers or above is None:
         refusal = None if offers else reasons.no_offering_pool(cls.name, namespace, excuses)
         return Place(offers=tuple(offers), refusal=refusal)

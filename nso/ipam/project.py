@@ -9,12 +9,14 @@ from typing import Generic, TypeVar
 from netclaim.api import ipam, resources
 from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
+from netclaim.kube.objects import uid_of
 from netclaim.kube.reflector import Reflector
 from netclaim.kube.store import Change
 from nso.ipam.blocks import Block
 from nso.ipam.catalogue import Room, Standing, selects
-from nso.ipam.index import Shape
+from nso.ipam.index import Purpose, Shape
 from nso.ipam.ledger import Ledger
+from nso.ipam.orphans import HOLDER_KINDS, holds
 from nso.ipam.pools import Fill
 from nso.ipam.views import AllocationView, ClaimView, ClassView, Malformed, PoolView
 from nso.ipam.waiting import Wait, Waiting
@@ -169,6 +171,18 @@ class Project:
             return False
         found = self.namespace_reflector.store.get(("", namespace))
         return found is not None and selects(pool.shared_with, found["metadata"].get("labels") or {})
+
+    def unheld(self, raw: Raw) -> Iterable[Key]:
+        """The allocation's key when it needs a look: it cools, or the stores show no holder that has it."""
+        view = AllocationView.of(raw)
+        kind = HOLDER_KINDS.get(view.purpose)
+        if kind is None or view.holder is None:
+            return () if view.purpose is Purpose.RESERVATION else (view.key,)
+        return () if holds(view, self.cluster.store(kind).get(view.holder.key)) else (view.key,)
+
+    def unheld_of(self, holder: Raw) -> Iterable[Key]:
+        """Allocations that name this claim or pool, and are not (or no longer) its own."""
+        return [key for view in self.allocations_for(uid_of(holder)) for key in self.unheld(view.raw)]
 
     def fill(self, pool: PoolView, shape: Shape) -> Fill:
         """How full the pool is, as its status shows it."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.controller import Controller, own_key
 from netclaim.kube.events import EventRecorder
@@ -80,14 +78,8 @@ def build(
     classes.watch(project.class_reflector, own_key, when=changed_meta_or_spec)
     pools.watch(project.pool_reflector, own_key, when=pool_usable_changed)
     claims.watch(project.claim_reflector, own_key, when=claim_changed)
-    allocations.watch(project.allocation_reflector, own_key, when=changed_any)
-
-    def held_by(raw: Raw) -> Iterable[Key]:
-        """Allocations of a holder that goes, or takes another block."""
-        going = raw["metadata"].get("deletionTimestamp") or (raw.get("status") or {}).get("cidr")
-        return [view.key for view in project.allocations_for(raw["metadata"]["uid"])] if going else ()
-
-    allocations.watch(project.claim_reflector, held_by, when=claim_changed)
-    allocations.watch(project.pool_reflector, held_by, when=pool_usable_changed)
+    allocations.watch(project.allocation_reflector, project.unheld, when=changed_any)
+    allocations.watch(project.claim_reflector, project.unheld_of, when=claim_changed)
+    allocations.watch(project.pool_reflector, project.unheld_of, when=pool_usable_changed)
     Wakes(project, pool_waiting, classes=classes, pools=pools, claims=claims)
     return Controllers(project, classes, pools, claims, allocations)

@@ -2,9 +2,13 @@
 
 import asyncio
 import contextlib
+import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from netclaim.api import ipam, resources
 from netclaim.api.meta import Raw
@@ -12,7 +16,10 @@ from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster, run_reflectors
 from netclaim.kube.errors import NotFound
 from nso.ipam.registration import Controllers, build
+from tests.control_plane import ControlPlane
 from tests.waiting import until
+
+CRDS = Path(__file__).resolve().parents[3] / "crds"
 
 
 @dataclass(frozen=True)
@@ -171,3 +178,18 @@ async def allocations(client: Client, project: str, purpose: str | None = None) 
     """IPAllocations of the project."""
     listed = await client.list(resources.IP_ALLOCATIONS, project)
     return [raw for raw in listed if purpose in {None, raw["spec"]["purpose"]}]
+
+
+@asynccontextmanager
+async def ipam_control_plane() -> AsyncIterator[str]:
+    """Its kubeconfig. ``NETCLAIM_RUN_DIR`` names a running pair of control planes to use instead of starting one."""
+    running = os.environ.get("NETCLAIM_RUN_DIR")
+    run_dir = Path(running) if running else Path(tempfile.mkdtemp(prefix="netclaim-ipam-"))
+    plane = ControlPlane.attach(run_dir) if running else ControlPlane.start(run_dir)
+    try:
+        plane.install_crds(CRDS)
+        yield str(plane.ipam_kubeconfig)
+    finally:
+        if not running:
+            plane.stop()
+            shutil.rmtree(run_dir, ignore_errors=True)

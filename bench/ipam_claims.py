@@ -1,0 +1,116 @@
+"""B2 and B4: durable allocations against the bare API writes that they consist of, and an exact fit made twice.
+
+Needs the control planes' binaries; ``NETCLAIM_RUN_DIR`` names a running pair to use instead of starting one.
+"""
+
+import asyncio
+import secrets
+import time
+
+from bench.report import Report
+from netclaim.api import ipam, managers, resources
+from netclaim.kube.client import Client
+from nso.ipam.blocks import Block
+from nso.ipam.names import allocation_name
+from nso.ipam.registration import CLAIM_WORKERS
+from tests.api.ipam.stack import all_bound, allocations, claim, ipam_control_plane, make, release, running
+
+FIRST = Block.parse("10.64.0.0/18")
+
+
+async def _project(client: Client, cidr: str) -> str:
+    name = f"bench-{secrets.token_hex(3)}"
+    await client.create(resources.NAMESPACES, {"metadata": {"name": name}})
+    spec = {"ipFamily": "IPv4", "prefixLength": 32}
+    await client.create(resources.IP_CLASSES, {"metadata": {"name": "single", "namespace": name}, "spec": spec})
+    pool = {"cidr": cidr, "classNames": ["single"]}
+    await client.create(resources.IP_POOLS, {"metadata": {"name": "pool", "namespace": name}, "spec": pool})
+    return name
+
+
+async def bare(client: Client, project: str, count: int) -> float:
+    """Seconds for the writes of `count` bindings, of a client that knows every answer: allocation, claim status."""
+    names = [f"bare-{number}" for number in range(count)]
+    await make(client, *(claim(project, name, class_name="none") for name in names))
+    gate = asyncio.Semaphore(CLAIM_WORKERS)
+
+    async def one(number: int, name: str) -> None:
+        block = Block.numbered(FIRST.family, 32, FIRST.numbers(32)[0] + number)
+        held = allocation_name("pool", "", block)
+        holder = {"namespace": project, "name": name, "uid": "bare"}
+        # A reservation is as large as a claim's allocation, and the controllers leave it alone.
+        spec = {"poolRef": {"name": "pool"}, "cidr": str(block), "space": "", "purpose": ipam.PURPOSE_RESERVATION}
+        status = {
+            "phase": ipam.PHASE_BOUND,
+            "cidr": str(block),
+            "poolRef": {"name": "pool"},
+            "allocationRef": {"name": held},
+            "conditions": [{"type": ipam.BOUND, "status": "True", "reason": ipam.REASON_BOUND}],
+        }
+        async with gate:
+            await client.create(
+                resources.IP_ALLOCATIONS,
+                {"metadata": {"name": held, "namespace": project}, "spec": {**spec, "claimRef": holder}},
+            )
+            await client.apply_status(
+                resources.IP_CLAIMS,
+                {"metadata": {"name": name, "namespace": project}, "status": status},
+                manager=managers.IPAM,
+            )
+
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for number, name in enumerate(names):
+            group.create_task(one(number, name))
+    return time.perf_counter() - began
+
+
+async def bind(client: Client, kubeconfig: str, project: str, count: int) -> float:
+    """Seconds in which the controllers bind `count` claims that were waiting for them."""
+    await make(client, *(claim(project, f"fit-{number}", class_name="single") for number in range(count)))
+    async with running(kubeconfig):
+        began = time.perf_counter()
+        await all_bound(client, project, count, timeout=600)
+        return time.perf_counter() - began
+
+
+async def exact_fit(client: Client, kubeconfig: str, project: str, count: int) -> tuple[float, float, int]:
+    """(create, create again, blocks given twice): `count` claims on `count` addresses, released and made anew."""
+    seconds, twice = [], 0
+    async with running(kubeconfig):
+        for _ in range(2):
+            began = time.perf_counter()
+            await make(client, *(claim(project, f"fit-{number}", class_name="single") for number in range(count)))
+            found = await all_bound(client, project, count, timeout=600)
+            seconds.append(time.perf_counter() - began)
+            twice += count - len(set(found.values()))
+            await release(client, project, timeout=600)
+    return seconds[0], seconds[1], twice
+
+
+async def run(*, short: bool) -> Report:
+    """Durable allocations per second, and the exact fit."""
+    count = 128 if short else 1024
+    report = Report("B2, B4", f"{count} claims on a real API server")
+    async with ipam_control_plane() as kubeconfig:
+        client = await Client.connect(kubeconfig, user_agent="netclaim-bench")
+        project = await _project(client, f"10.65.0.0/{32 - (count - 1).bit_length()}")
+        bare_project = await _project(client, str(FIRST))
+        bare_seconds = await bare(client, bare_project, count)
+        bound_seconds = await bind(client, kubeconfig, project, count)
+        async with running(kubeconfig):
+            await release(client, project, timeout=600)
+            await release(client, bare_project, timeout=600)
+        first, again, twice = await exact_fit(client, kubeconfig, project, count)
+        left = len(await allocations(client, project))
+        await client.close()
+    report.add("allocations per second / bare writes", bare_seconds / bound_seconds, "x", goal=0.8, at_least=True)
+    report.add("exact fit: made again / made first", again / first, "x", goal=1.2)
+    report.add("exact fit: blocks given twice", twice, "blocks", goal=0)
+    report.add("exact fit: allocations left", left, "allocations", goal=0)
+    report.add("allocations per second", count / bound_seconds, "1/s")
+    report.add("bare: the same writes per second", count / bare_seconds, "1/s")
+    report.add("exact fit: first", first, "s")
+    report.add("exact fit: again", again, "s")
+    report.notes.append("two writes bind a claim (IPAllocation, IPClaim status); both sides with 16 at once")
+    return report
