@@ -11,7 +11,7 @@ from node_agent.datapath.execute import Executor
 from node_agent.datapath.model import GATEWAY_MAC, Attachment, Difference, NodeConfig, Record
 from node_agent.datapath.netlink import Refusal, tunnel_source
 from node_agent.datapath.nft import Firewall
-from node_agent.datapath.objects import Neighbour, Object, Route, Rule
+from node_agent.datapath.objects import Neighbour, Object, Route, Rule, SetSysctl
 from node_agent.datapath.observe import Observer
 
 
@@ -54,6 +54,7 @@ async def host_side(
         for gateway in plan.gateways(attachment):
             if plan.hidden_local(vpc, gateway).destination in exposed:
                 differences.append(Difference(f"gateway {gateway}", "local in its VPC alone", "local on the node"))
+    differences += _settings(plan.attachment_sysctls(config, attachment))
     differences += await _elements(config, attachment, firewall)
     return differences
 
@@ -73,11 +74,7 @@ async def guest_side(record: Record, guest: Executor, observer: Observer) -> lis
 async def node_side(config: NodeConfig, observer: Observer, firewall: Firewall) -> list[Difference]:
     """What ``setup_node`` made."""
     differences: list[Difference] = []
-    for setting in plan.node_sysctls(config):
-        file = Path("/proc/sys") / setting.path
-        value = file.read_text().strip() if file.exists() else None
-        if value != setting.value and not (value is None and setting.optional):
-            differences.append(Difference(f"sysctl {setting.path}", setting.value, value))
+    differences += _settings(plan.node_sysctls(config))
     wanted = plan.node_objects(config)
     held: set[Object] = set(await observer.rules())
     for table in {each.table for each in wanted if isinstance(each, Route)}:
@@ -95,6 +92,16 @@ async def node_side(config: NodeConfig, observer: Observer, firewall: Firewall) 
             differences.append(Difference("tunnel source", str(config.tunnel_source), str(source)))
     if not await firewall.present():
         differences.append(Difference("firewall tables", "loaded", None))
+    return differences
+
+
+def _settings(wanted: Iterable[SetSysctl]) -> list[Difference]:
+    differences = []
+    for setting in wanted:
+        file = Path("/proc/sys") / setting.path
+        value = file.read_text().strip() if file.exists() else None
+        if value != setting.value and not (value is None and setting.optional):
+            differences.append(Difference(f"sysctl {setting.path}", setting.value, value))
     return differences
 
 

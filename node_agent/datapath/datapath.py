@@ -118,11 +118,18 @@ class Datapath:
         if attachment.mode is Mode.NETNS and netns is None:
             raise NamespaceGoneError("", "the call names none")
         netns = netns if attachment.mode is Mode.NETNS else None
-        await self._refuse_other_owner(attachment)
+        device, before = attachment.device, self._live.get(attachment.device)
+        if before is not None and before.attachment.owner != attachment.owner:
+            raise DeviceTakenError(device, before.attachment.owner, f"it belongs to {before.attachment.owner}")
         record = Record(attachment=attachment, netns=netns)
-        self._live[attachment.device] = record
+        self._live[device] = record  # from here on the VPC is not released
+        await self.ensure_vpc(attachment.vpc)
+        try:
+            await self._executor.run(plan.before_up(self.config, attachment, netns))
+        except DeviceTakenError:
+            self._live.pop(device)
+            raise
         await self._ensure_gateways(attachment)
-        await self._executor.run(plan.before_up(self.config, attachment, netns))
         found = await self._executor.index(attachment.device)
         record = record.with_ifindex(found or 0)
         self._live[attachment.device] = record
@@ -147,7 +154,6 @@ class Datapath:
                     attachment.guest_ifname, "", f"in {record.netns} it is not the other end of {attachment.device}"
                 )
             await guest.run(steps.guest)
-            await guest.until_running(attachment.guest_ifname)
         await self._executor.until_running(attachment.device)
 
     async def adopt(self, record: Record) -> None:
@@ -218,6 +224,19 @@ class Datapath:
         """Everything in our name space that none of these records (nor a VPC of theirs) explains."""
         return await sweep.strays(self.config, records, self._observer, self._firewall)
 
+    async def inventory(self) -> sweep.Inventory:
+        """Everything in our name space: devices, rules, routes, firewall elements (to rebuild a lost journal from)."""
+        return await sweep.inventory(self._observer, self._firewall)
+
+    async def clear_node(self) -> None:
+        """Undo ``setup_node``, and remove everything else of ours: the node is to be used without us.
+
+        Sysctls stay as they are: nobody knows what they were.
+        """
+        await self.remove(await self.strays([]))
+        await self.set_nodes([])
+        await self._executor.run(plan.node_down(self.config))
+
     async def remove(self, strays: Iterable[Stray]) -> None:
         """Remove strays that two observations have seen, links first, rules last."""
         await sweep.remove(strays, self._executor, self._observer, self._firewall)
@@ -275,16 +294,6 @@ class Datapath:
         self._netlink.close()
         self._firewall.close()
         self._threads.shutdown(wait=False)
-
-    async def _refuse_other_owner(self, attachment: Attachment) -> None:
-        """Before anything is touched: rules made for the name of somebody else's device would apply to it."""
-        found = await self._executor.device(attachment.device)
-        if found is None:
-            return
-        if not found.ours:
-            raise DeviceTakenError(attachment.device, found.alias, "it is not of our making")
-        if found.alias not in ("", plan.alias(attachment.owner)):
-            raise DeviceTakenError(attachment.device, found.alias, f"it belongs to {found.alias}")
 
     async def _ensure_gateways(self, attachment: Attachment) -> None:
         state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())

@@ -23,15 +23,11 @@ class KernelRefusedError(DatapathError):
         super().__init__(f"the kernel refused {step}: {said or os.strerror(code)} ({name})")
 
 
-class NotInstalledAsAskedError(DatapathError):
-    """The kernel accepted a step but holds something else than was asked for (read back after installing)."""
+class KernelSilentError(DatapathError):
+    """The kernel did not answer in time, or its answers were lost: what was asked for may or may not be done."""
 
-    retry = False
-
-    def __init__(self, step: object, found: str) -> None:
-        self.step = step
-        self.found = found
-        super().__init__(f"the kernel accepted {step} but holds {found}")
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the kernel did not answer a netlink request: {why}")
 
 
 class DeviceTakenError(DatapathError):

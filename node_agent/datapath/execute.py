@@ -251,11 +251,9 @@ class Executor:
                 await asyncio.to_thread(taps.create, link.name)
             except OSError as error:
                 raise KernelRefusedError(step, error.errno or errno.EIO, str(error)) from error
-            await self._exchange(step, _adorn(link, new=True))
+            await self._exchange(step, _adorn(link, new=True), then_read=link.name)
         else:
             await self._create_link(step, link)
-        if await self.device(link.name) is None:
-            raise LinkMissingError(link.name, step)
         await self._learn_peer(link)
 
     async def _learn_peer(self, link: Link) -> None:
@@ -274,13 +272,22 @@ class Executor:
                 raise TypeError("a tap is made by an ioctl")
             else:
                 creating = messages.new_vrf(link)
-            await self._exchange(step, [creating, *_adorn(link, new=True)])
+            await self._exchange(step, [creating, *_adorn(link, new=True)], then_read=link.name)
         finally:
             if namespace is not None:
                 os.close(namespace)
 
-    async def _exchange(self, step: Step, batch: list[Message]) -> None:
+    async def _exchange(self, step: Step, batch: list[Message], *, then_read: str | None = None) -> None:
+        """One datagram for one step; ``then_read``: the device whose index is learned on the way."""
         pending = [_Request(message, _judge(step)) for message in batch]
+
+        def learn(answer: list[Received] | Refusal) -> None:
+            _judge(step)(answer)
+            if isinstance(answer, list) and then_read is not None:
+                self._index[then_read] = decode.device(answer[0]).index
+
+        if then_read is not None:
+            pending.append(_Request(messages.get_link(then_read), learn))
         await self._flush(pending)
 
     async def _flush_table(self, step: FlushTable, table: int) -> None:

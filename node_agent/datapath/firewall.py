@@ -21,6 +21,9 @@ DROPS = {
 }
 """The drop counters by name, each with what it counts."""
 
+REMOVAL = "".join(f"table {family} {TABLE} {{ }}\ndelete table {family} {TABLE}\n" for family in ("inet", "arp"))
+"""Text for one transaction that leaves neither table, whether they were there or not."""
+
 _MARK_GUEST = "    meta mark set iifname map @marks"
 _SKIP_VRF = '    meta iifkind "vrf" accept'
 

@@ -17,6 +17,7 @@ from ipaddress import IPv6Address
 from typing import Any, Self
 
 from node_agent.datapath import wire
+from node_agent.datapath.errors import KernelSilentError
 from node_agent.datapath.messages import Decoded, Decoder, Message, Received
 
 _SOL_NETLINK, _EXT_ACK, _STRICT_CHECK = 270, 11, 12
@@ -67,7 +68,7 @@ class Netlink:
         """Send all messages in one datagram; one answer for each, in order: what it returned, or its refusal.
 
         A refused message does not keep the kernel from the next ones. A cancelled caller does not cancel the exchange:
-        what was handed over is done, and its answers have to be read. Raises OSError when the kernel does not answer.
+        what was handed over is done, and its answers have to be read. Raises KernelSilentError.
         """
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(self._exchange, messages)))
 
@@ -80,7 +81,10 @@ class Netlink:
 
     async def _in_turn(self, work: Any, *arguments: Any) -> Any:
         async with self._turn:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+            except OSError as error:  # a time-out, or a receive buffer that ran over
+                raise KernelSilentError(str(error)) from error
 
     def _exchange(self, messages: Sequence[Message]) -> list[list[Received] | Refusal]:
         first = self._next(len(messages))

@@ -95,7 +95,10 @@ class Firewall:
 
     def _run_blocking(self, what: str, commands: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
         if self._library is None:
-            self._library = _load_library()
+            try:
+                self._library = _load_library()
+            except OSError as error:
+                raise FirewallError(what, f"libnftables.so.1 cannot be loaded: {error}") from error
         if isinstance(commands, str):
             code, output, said = self._library.cmd(commands)
         else:

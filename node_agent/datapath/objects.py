@@ -318,12 +318,13 @@ class SetTunnelSource:
 
 @dataclass(frozen=True, slots=True)
 class LoadFirewall:
-    """Install our static nftables tables in one transaction; elements that are there stay."""
+    """Run one nftables transaction on our static tables."""
 
     ruleset: str
+    purpose: str = "load the static firewall tables"
 
     def __str__(self) -> str:
-        return "load the static firewall tables"
+        return self.purpose
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class RemoteRoutes:
         self._executor = executor
         self._observer = observer
         self._installed: dict[int, frozenset[Route]] = {}
-        self._nodes: tuple[RemoteNode, ...] = ()
+        self._nodes: tuple[RemoteNode, ...] | None = None
         self._lock = asyncio.Lock()
         self._gateways: dict[IPv6Address, IPv6Address | None] = {}
 
@@ -40,8 +40,7 @@ class RemoteRoutes:
             for route in plan.remote_objects(self._config, vpc, remote):
                 wanted[_key(route)] = route
         async with self._lock:
-            change = await self._set(vpc, wanted, verify=verify)
-        return RouteChange(added=change.added // 2, removed=change.removed // 2)
+            return await self._set(vpc, wanted, verify=verify)
 
     async def repair(self, vpc: Vpc) -> None:
         """Put back what was installed for a VPC and is not there any more."""
@@ -51,8 +50,9 @@ class RemoteRoutes:
                 await self._set(vpc, {_key(route): route for route in installed}, verify=True)
 
     async def repair_nodes(self) -> None:
-        """Put back the routes to the other nodes."""
-        await self.set_nodes(self._nodes)
+        """Put back the routes to the other nodes, once they are known."""
+        if self._nodes is not None:
+            await self.set_nodes(self._nodes)
 
     async def set_nodes(self, nodes: Iterable[RemoteNode]) -> RouteChange:
         """Make the routes to other nodes' locators exactly these. A node inside our own locator is left out."""
@@ -101,13 +101,17 @@ class RemoteRoutes:
         steps: list[Step] = [Ensure(route) for route in sorted(added, key=lambda each: each.encap is None)]
         steps += [Remove(route) for route in sorted(removed, key=lambda each: each.encap is not None)]
         await self._executor.run(steps)
-        return RouteChange(added=len(added), removed=len(removed))
+        return RouteChange(added=_prefixes(added), removed=_prefixes(removed))
 
     async def _gateway(self, underlay: IPv6Address) -> IPv6Address | None:
         """The router towards an underlay address; None when it is on the uplink's own link."""
         if underlay not in self._gateways:
             self._gateways[underlay] = await self._observer.gateway_to(underlay)
         return self._gateways[underlay]
+
+
+def _prefixes(routes: Iterable[Route]) -> int:
+    return len({route.destination for route in routes})
 
 
 def _key(route: Route) -> Key:

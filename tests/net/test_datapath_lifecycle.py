@@ -394,6 +394,43 @@ async def test_the_sweep_finds_and_removes_exactly_what_nobody_owns(bench: Lab, 
     await _gone(kept)
 
 
+async def test_a_cleared_node_is_as_it_was(bench: Lab) -> None:
+    """R36: uninstalling leaves nothing on the node; the table local is asked first again."""
+    node = bench.nodes["B"]
+    guest = bench.guest("B", TWO, 900, 9, name="cleared")
+    await bench.attach(guest)
+    await node.call("detach", record=guest.record)
+    await node.call("clear_node")
+    assert node.traces("110", "netclaim", "fd5f:", "G00000000A") == []
+    for family in ("-4", "-6"):
+        assert node.namespace.ip(family, "rule").startswith(("0:\tfrom all lookup local", " 0:\tfrom all lookup local"))
+    await node.call("setup_node")
+    await node.call("set_nodes", nodes=[["fd5f:0:0:1::/64", "fd00:aa::1"]])
+    assert await node.call("check_node") == []
+
+
+async def test_an_inventory_names_every_device_with_its_owner(bench: Lab, node: Node) -> None:
+    """node-agent.md: a damaged journal is rebuilt from the kernel: the alias says whose a device is."""
+    guest = await bench.attach(await _guest(bench))
+    found = await node.call("inventory")
+    assert found["devices"][guest.host_device] == f"netclaim {guest.attachment['owner']}"
+    assert set(found["devices"]) == {guest.host_device, "V05Gomdd23I", "V05Gomdd23O"}
+    await _gone(guest)
+
+
+async def test_the_uplink_that_went_down_and_up_gets_its_routes_back(bench: Lab, node: Node) -> None:
+    """REPORT pitfall 6: it has lost the routes to the other nodes; the SIDs hang on the pair and stay."""
+    await node.call("follow_links")
+    await node.call("set_nodes", nodes=[["fd5f:0:0:2::/64", "fd00:aa::2"]])
+    guest = await bench.attach(await _guest(bench))
+    for state in ("down", "up"):
+        node.namespace.ip("link", "set", "up0", state)
+    await until(lambda: node.traces("fd5f:0:0:2::/64"), timeout=5, what="the route to the other node's locator")
+    assert await node.call("check", record=guest.record) == []
+    node.namespace.ip("addr", "add", "fd00:aa::1/64", "dev", "up0", "nodad")
+    await _gone(guest)
+
+
 async def test_remote_prefixes_change_by_difference_and_heal(bench: Lab, node: Node) -> None:
     """node-agent.md: full tables heal by difference; a changed SID replaces, a vanished prefix goes."""
     await node.call("ensure_vpc", vpc=ONE)
@@ -401,11 +438,12 @@ async def test_remote_prefixes_change_by_difference_and_heal(bench: Lab, node: N
     many = [[f"10.129.{number // 250}.{number % 250}/32", sid] for number in range(600)]
     assert await node.call("set_remotes", vpc=ONE, remotes=many) == {"added": 600, "removed": 0}
     assert await node.call("set_remotes", vpc=ONE, remotes=many) == {"added": 0, "removed": 0}
+    assert await node.call("set_remotes", vpc=ONE, remotes=many, verify=True) == {"added": 0, "removed": 0}
     node.namespace.ip("route", "del", "10.129.0.7/32", "table", "150001")
-    await node.call("set_remotes", vpc=ONE, remotes=many, verify=True)
+    assert await node.call("set_remotes", vpc=ONE, remotes=many, verify=True) == {"added": 1, "removed": 0}
     assert "10.129.0.7" in node.namespace.ip("route", "show", "table", "150001")
     moved = [["10.129.0.0/32", other], *many[1:599]]
-    assert await node.call("set_remotes", vpc=ONE, remotes=moved) == {"added": 0, "removed": 1}
+    assert await node.call("set_remotes", vpc=ONE, remotes=moved) == {"added": 1, "removed": 1}
     assert other in node.namespace.ip("route", "show", "10.129.0.0", "table", "150001")
     await node.restart()
     assert await node.call("set_remotes", vpc=ONE, remotes=[]) == {"added": 0, "removed": 599}

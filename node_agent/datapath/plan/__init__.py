@@ -16,6 +16,7 @@ from node_agent.datapath.plan.attachment import (
     attachment_elements,
     attachment_link,
     attachment_rules,
+    attachment_sysctls,
     before_up,
     bring_up,
     detach,
@@ -46,7 +47,7 @@ from node_agent.datapath.plan.common import (
     underlay_table,
     unreachable,
 )
-from node_agent.datapath.plan.node import locator_route, node_objects, node_sysctls, node_up
+from node_agent.datapath.plan.node import locator_route, node_down, node_objects, node_sysctls, node_up
 from node_agent.datapath.plan.vpc import (
     accept_remote,
     gateway_down,
@@ -84,6 +85,7 @@ __all__ = [
     "attachment_elements",
     "attachment_link",
     "attachment_rules",
+    "attachment_sysctls",
     "before_up",
     "bring_up",
     "detach",
@@ -100,6 +102,7 @@ __all__ = [
     "host_interface",
     "host_objects",
     "locator_route",
+    "node_down",
     "node_objects",
     "node_sysctls",
     "node_up",

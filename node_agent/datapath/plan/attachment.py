@@ -111,22 +111,29 @@ def attachment_elements(config: NodeConfig, attachment: Attachment) -> tuple[Ele
     return tuple(elements)
 
 
+def attachment_sysctls(config: NodeConfig, attachment: Attachment) -> tuple[SetSysctl, ...]:
+    """Settings of the host end; without VRF it answers neighbour solicitations for the gateway, and at once."""
+    device = attachment.device
+    settings = [
+        SetSysctl(f"net/ipv4/conf/{device}/rp_filter", "0"),
+        SetSysctl(f"net/ipv6/conf/{device}/accept_ra", "0", optional=True),
+    ]
+    if config.routing is Routing.RULES and 6 in families(attachment):
+        settings.append(SetSysctl(f"net/ipv6/conf/{device}/proxy_ndp", "1"))
+        settings.append(SetSysctl(f"net/ipv6/neigh/{device}/proxy_delay", "0"))
+    return tuple(settings)
+
+
 def before_up(config: NodeConfig, attachment: Attachment, netns: str | None) -> tuple[Step, ...]:
     """The device, down, and everything that keeps it to its own VPC."""
     device = attachment.device
     steps: list[Step] = [
         Create(attachment_link(attachment, netns)),
         *(Ensure(rule) for rule in attachment_rules(config, attachment)),
-        SetSysctl(f"net/ipv4/conf/{device}/rp_filter", "0"),
-        SetSysctl(f"net/ipv6/conf/{device}/accept_ra", "0", optional=True),
+        *attachment_sysctls(config, attachment),
     ]
     if config.routing is Routing.VRF:
         steps.append(SetLink(device, master=attachment.vpc.vrf))
-    elif 6 in families(attachment):
-        steps += [
-            SetSysctl(f"net/ipv6/conf/{device}/proxy_ndp", "1"),
-            SetSysctl(f"net/ipv6/neigh/{device}/proxy_delay", "0"),
-        ]
     steps.append(AddElements(attachment_elements(config, attachment)))
     return tuple(steps)
 

@@ -72,6 +72,16 @@ def node_up(config: NodeConfig) -> tuple[Step, ...]:
     )
 
 
+def node_down(config: NodeConfig) -> tuple[Step, ...]:
+    """The reverse: the kernel's own rule for ``local`` is back before ours goes; the firewall goes last."""
+    return (
+        *(Ensure(Rule(family=family, priority=0, table=LOCAL_TABLE, ours=False)) for family in FAMILIES),
+        *(Remove(each) for each in reversed(node_objects(config))),
+        SetTunnelSource(TunnelSource(IPv6Address(0))),
+        LoadFirewall(firewall.REMOVAL, "remove the firewall tables"),
+    )
+
+
 def locator_route(config: NodeConfig, node: RemoteNode, gateway: IPv6Address | None = None) -> Route:
     """The route to another node's locator; ``gateway``: the router towards its underlay address, None when on link."""
     return Route(table=MAIN_TABLE, destination=node.locator, dev=config.uplink, via=gateway or node.underlay)

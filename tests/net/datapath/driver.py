@@ -76,6 +76,13 @@ class Driver:
     async def follow_links(self) -> Answer:
         self._following = asyncio.create_task(self._datapath.follow_links())
 
+    async def clear_node(self) -> Answer:
+        await self._datapath.clear_node()
+
+    async def inventory(self) -> Answer:
+        found = await self._datapath.inventory()
+        return {"devices": {each.name: each.alias for each in found.devices}, "rules": len(found.rules)}
+
     async def heal(self, device: str) -> Answer:
         await self._datapath.heal(device)
 
