@@ -22,7 +22,7 @@ from dev.certificates import Authority, write_private
 from dev.environment import read_environment
 from dev.errors import ClusterError
 from dev.node import Node
-from dev.paths import CHECKOUT, PLANES, RunDir, default_run_dir
+from dev.paths import CHECKOUT, PLANES, RunDir, cache_dir, default_run_dir
 from dev.processes import kill_and_wait, tail
 from dev.progress import Display, PlainDisplay
 from dev.state import State
@@ -77,6 +77,7 @@ class Cluster:
                 f"end it first with: python -m dev down --run-dir {run.root}"
             )
         if nodes:
+            _check_places(run)
             packages.ensure(shown)
         binaries = builds.ensure([*builds.COMMON, *(builds.NODE if nodes else ())], shown)
         made = [images.pause(binaries["pause"]), images.busybox(packages.BUSYBOX)] if nodes else []
@@ -167,8 +168,7 @@ class Cluster:
 
         With `node` it runs inside that node (see Node.command). One that ends by itself stays ended: `check` says so.
         """
-        words = list(argv) if node is None else self.node(node).command(argv)
-        message = {"argv": words, "cwd": str(cwd) if cwd else None, "env": dict(env or {})}
+        message = {"argv": list(argv), "node": node, "cwd": str(cwd) if cwd else None, "env": dict(env or {})}
         request(self.state, verb="run", name=name, program=message)
 
     def stop(self, name: str) -> None:
@@ -272,6 +272,13 @@ def _locked(run: RunDir) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def _check_places(run: RunDir) -> None:
+    """Refuse what a node cannot see: its /run is its own."""
+    for path in (run.root, cache_dir(), CHECKOUT):
+        if path.is_relative_to("/run"):
+            raise ClusterError(f"{path} is below /run, which every node has of its own; use a folder elsewhere")
 
 
 def _engine(display: Display) -> Path | None:

@@ -110,7 +110,7 @@ class Fleet:
 
     async def power_off(self, name: str) -> None:
         """End a node at once, as a power cut does: its processes, links and /run are gone, its disk stays."""
-        node = self._node(name)
+        node = self.node(name)
         for child in self._running.pop(name, ()):
             await child.stop(grace=0)
         kill_and_wait(isolation.processes_in([node.netns.name]))
@@ -120,7 +120,7 @@ class Fleet:
 
     async def power_on(self, name: str) -> None:
         """Start a node that was powered off; returns when it is Ready."""
-        node = self._node(name)
+        node = self.node(name)
         if name in self._running:
             raise ClusterError(f"{name} is on; power it off first")
         if self._cell is None:
@@ -141,7 +141,8 @@ class Fleet:
                         found.append(row | {"log": log})
         return found
 
-    def _node(self, name: str) -> Node:
+    def node(self, name: str) -> Node:
+        """Return a node by its name; raises ClusterError when there is none of it."""
         found = next((node for node in self.nodes if node.name == name), None)
         if found is None:
             raise ClusterError(f"no node {name!r}; there are: {', '.join(self.state.nodes) or 'none'}")

@@ -83,6 +83,11 @@ class Node:
         return f"fd00:aa::{self.number}"
 
     @property
+    def underlay_mac(self) -> str:
+        """The MAC address on the underlay; as with a real card, the same after a reboot."""
+        return f"02:6e:63:00:00:{self.number:02x}"
+
+    @property
     def ipv4(self) -> str:
         """The node's IPv4 address, which Kubernetes knows as its InternalIP."""
         return f"172.31.0.{10 + self.number}"

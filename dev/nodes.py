@@ -56,8 +56,9 @@ def make_network(node: Node, others: Sequence[Node]) -> None:
     add_netns(netns)
     for name, value in SYSCTLS.items():
         subprocess.run(["ip", "netns", "exec", netns, "sysctl", "-qw", f"{name}={value}"], check=True)
-    veth = f"mtu {UNDERLAY_MTU} type veth peer name {UNDERLAY_DEVICE} mtu {UNDERLAY_MTU} netns {netns}"
-    _ip(hub, [f"link add {node.name} {veth}", f"link set {node.name} master {BRIDGE} up"])
+    peer = f"{UNDERLAY_DEVICE} mtu {UNDERLAY_MTU} address {node.underlay_mac} netns {netns}"
+    veth = f"link add {node.name} mtu {UNDERLAY_MTU} type veth peer name {peer}"
+    _ip(hub, [veth, f"link set {node.name} master {BRIDGE} up"])
     setup = [
         "link set lo up",
         f"link set {UNDERLAY_DEVICE} up",

@@ -6,7 +6,7 @@ import contextlib
 import json
 import secrets
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from dev.paths import RunDir
@@ -19,6 +19,7 @@ class State:
 
     run_id: str
     nodes: list[str]
+    sockets_dir: str = ""
     supervisor_pid: int = 0
     supervisor_start: str = ""
     api_ports: dict[str, int] = field(default_factory=dict)
@@ -31,16 +32,24 @@ class State:
     @classmethod
     def new(cls, nodes: int, control_plane: str = "process", *, own_engine: bool = True) -> State:
         """Return the state of a run that is about to start."""
-        names = [f"node{number}" for number in range(1, nodes + 1)]
-        return cls(secrets.token_hex(3), names, control_plane=control_plane, own_engine=own_engine)
+        run_id = secrets.token_hex(3)
+        return cls(
+            run_id,
+            [f"node{number}" for number in range(1, nodes + 1)],
+            str(Path(tempfile.gettempdir()) / f"nc-{run_id}"),
+            control_plane=control_plane,
+            own_engine=own_engine,
+        )
 
     @classmethod
     def load(cls, run: RunDir) -> State | None:
-        """Read the state of a run folder; None when no cluster was started there or it was cleaned up."""
+        """Read a run folder's state, of any version; None when no cluster was started there or it was cleaned up."""
         try:
-            return cls(**json.loads(run.state.read_text()))
+            written = json.loads(run.state.read_text())
         except FileNotFoundError:
             return None
+        known = {entry.name for entry in fields(cls)}
+        return cls(**{name: value for name, value in written.items() if name in known})
 
     def save(self, run: RunDir) -> None:
         """Write the state by rename."""
@@ -56,7 +65,7 @@ class State:
     @property
     def sockets(self) -> Path:
         """A folder for unix sockets: their paths are limited to 107 bytes, run folders are not."""
-        return Path(tempfile.gettempdir()) / f"nc-{self.run_id}"
+        return Path(self.sockets_dir or Path(tempfile.gettempdir()) / f"nc-{self.run_id}")
 
     @property
     def control_socket(self) -> Path:

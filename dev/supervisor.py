@@ -61,6 +61,8 @@ class Supervisor:
         self.children: dict[str, Child] = {}
         self.planes: dict[str, Plane] = {}
         self.fleet = Fleet(self, run, state, binaries, images)
+        self._inside: dict[str, tuple[str, list[str]]] = {}
+        self._watching: set[asyncio.Task[None]] = set()
         self._down = asyncio.Event()
         self._reports: TextIO | None = sys.stdout
 
@@ -175,7 +177,9 @@ class Supervisor:
         """Start a process and keep it among the children."""
         self.children[child.name] = child
         await child.start()
-        asyncio.get_running_loop().create_task(self._watch(child))
+        watching = asyncio.create_task(self._watch(child))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
         return child
 
     async def _watch(self, child: Child) -> None:
@@ -230,19 +234,30 @@ class Supervisor:
             raise ClusterError(f"no process {name!r}; there are: {', '.join(self.children)}")
         return self.children[name]
 
-    async def _run_program(self, name: str, argv: list[str], cwd: str | None, env: dict[str, str]) -> None:
+    async def _run_program(
+        self, name: str, argv: list[str], node: str | None, cwd: str | None, env: dict[str, str]
+    ) -> None:
         known = self.children.get(name)
         if known is not None and known.pid:
             raise ClusterError(f"{name} runs already (pid {known.pid}); end it first")
-        log = self.run.log / f"{name}.log"
+        self._inside.pop(name, None)
+        if node is not None:
+            self._inside[name] = (node, argv)
+        child = Child(name, argv, self.run.log / f"{name}.log", env=env, cwd=Path(cwd) if cwd else None)
+        await self._launch_program(child)
+
+    async def _launch_program(self, child: Child) -> None:
+        if child.name in self._inside:
+            node, argv = self._inside[child.name]
+            child.argv = self.fleet.node(node).command(argv)
         try:
-            await self.launch(Child(name, argv, log, env=env, cwd=Path(cwd) if cwd else None))
+            await self.launch(child)
         except OSError as error:
-            raise ClusterError(f"{name} cannot be started: {error}") from error
+            raise ClusterError(f"{child.name} cannot be started: {error}") from error
 
     async def _restart(self, child: Child) -> None:
         if not child.pid:
-            await self.launch(child)
+            await self._launch_program(child)
         plane = self.planes.get(child.name.rpartition("-")[2])
         async with self.step(f"{child.name} again", CONTROL_PLANE_DEADLINE):
             if child.port:

@@ -180,6 +180,8 @@ async def test_a_node_that_lost_power_comes_back_with_its_disk_and_new_sandboxes
     await until(lambda: restarts(nodes, "on-node2") == "1 true", what="the Pod runs again in a new sandbox", timeout=60)
     answer = nodes.kubectl("exec", "on-node1", "--", "ping", "-c", "1", "-W", "2", pod_address(nodes, "on-node2"))
     assert " 0% packet loss" in answer
+    nodes.restart("resident")
+    assert "time.sleep(1000)" in command_of(nodes.pid("resident"))
 
 
 @pytest.mark.parametrize("how", ["down", "supervisor killed", "supervisor and reaper killed"])

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dev import packages
 from dev.certificates import Authority
+from dev.cluster import Cluster
 from dev.environment import read_environment, write_environment
 from dev.errors import ClusterError
 from dev.fleet import is_ready
@@ -122,7 +123,7 @@ def test_a_later_process_with_the_supervisors_id_is_not_taken_for_it(tmp_path: P
     state.supervisor_pid, state.supervisor_start = os.getpid(), start_time(os.getpid()) or ""
     state.save(run)
     loaded = State.load(run)
-    reused = State(state.run_id, state.nodes, os.getpid(), "1")
+    reused = State(state.run_id, state.nodes, supervisor_pid=os.getpid(), supervisor_start="1")
 
     assert loaded is not None
     assert loaded.running
@@ -137,6 +138,12 @@ def test_nodes_are_refused_without_root_by_a_message_that_says_what_works_instea
 
     with pytest.raises(ClusterError, match=r"need root.*--nodes 0"):
         packages.ensure(PlainDisplay())
+
+
+def test_a_run_folder_that_a_node_could_not_see_is_refused() -> None:
+    """Each node has a /run of its own, so nothing of the cluster may live there."""
+    with pytest.raises(ClusterError, match="below /run"):
+        Cluster.up(Path("/run/somewhere"), nodes=1)
 
 
 def test_missing_packages_without_a_way_to_install_them_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
