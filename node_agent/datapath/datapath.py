@@ -4,8 +4,8 @@ Order of one attachment: ``ensure_vpc`` -> ``prepare`` (device made DOWN, rules 
 caller claims the attachment at the API -> ``bring_up``. ``detach`` undoes any part of it, from the record alone.
 
 Everything is idempotent: a repeated call finds its own work. Calls for different devices may run at the same time;
-calls for one device are serialised by the caller (one VPC's own set-up is serialised here). A cancelled call may
-leave half of its steps done: call ``detach``, or the same call again.
+calls for one device, and a VPC's own set-up, take their turns. A cancelled call may leave half of its steps done: call
+``detach``, or the same call again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
+from weakref import WeakValueDictionary
 
 from node_agent.datapath import checks, links, namespaces, plan, remotes, sweep
 from node_agent.datapath.errors import DatapathError, DeviceTakenError, LinkMissingError, NamespaceGoneError
@@ -70,6 +71,7 @@ class Datapath:
         self._vpcs: dict[int, _VpcState] = {}
         self._live: dict[str, Record] = {}
         self._raised: dict[str, Record | Vpc] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._remotes = remotes.RemoteRoutes(config, self._executor, self._observer)
 
     @classmethod
@@ -118,6 +120,10 @@ class Datapath:
         if attachment.mode is Mode.NETNS and netns is None:
             raise NamespaceGoneError("", "the call names none")
         netns = netns if attachment.mode is Mode.NETNS else None
+        async with self._turn(attachment.device):
+            return await self._prepare(attachment, netns)
+
+    async def _prepare(self, attachment: Attachment, netns: str | None) -> Record:
         device, before = attachment.device, self._live.get(attachment.device)
         if before is not None and before.attachment.owner != attachment.owner:
             raise DeviceTakenError(device, before.attachment.owner, f"it belongs to {before.attachment.owner}")
@@ -130,9 +136,8 @@ class Datapath:
             self._live.pop(device)
             raise
         await self._ensure_gateways(attachment)
-        found = await self._executor.index(attachment.device)
-        record = record.with_ifindex(found or 0)
-        self._live[attachment.device] = record
+        record = record.with_ifindex(await self._executor.index(device) or 0)
+        self._live[device] = record
         return record
 
     async def bring_up(self, record: Record) -> None:
@@ -140,6 +145,10 @@ class Datapath:
 
         Again at any time: whatever is missing is put back (a device that went down and up has lost its routes).
         """
+        async with self._turn(record.attachment.device):
+            await self._bring_up(record)
+
+    async def _bring_up(self, record: Record) -> None:
         attachment = record.attachment
         steps = plan.bring_up(self.config, attachment)
         await self._executor.run(steps.host)
@@ -166,7 +175,10 @@ class Datapath:
 
         Tolerant of anything that is already gone, the namespace included.
         """
-        attachment = record.attachment
+        async with self._turn(record.attachment.device):
+            return await self._detach(record.attachment)
+
+    async def _detach(self, attachment: Attachment) -> bool:
         live = self._live.get(attachment.device)
         if live is not None and live.attachment.owner != attachment.owner:
             return False
@@ -266,13 +278,14 @@ class Datapath:
             await self._executor.run([Ensure(each) for each in plan.node_objects(self.config)])
             await self._remotes.repair_nodes()
             return
-        match self._raised.get(device):
-            case Record() as record:
-                await self.bring_up(record)
-            case Vpc() as vpc:
-                await self._heal_vpc(vpc)
-            case None:
-                pass
+        async with self._turn(device):
+            match self._raised.get(device):
+                case Record() as record:
+                    await self._bring_up(record)
+                case Vpc() as vpc:
+                    await self._heal_vpc(vpc)
+                case None:
+                    pass
 
     async def _heal_vpc(self, vpc: Vpc) -> None:
         state = self._vpcs.setdefault(vpc.identifier, _VpcState())
@@ -294,6 +307,13 @@ class Datapath:
         self._netlink.close()
         self._firewall.close()
         self._threads.shutdown(wait=False)
+
+    def _turn(self, device: str) -> asyncio.Lock:
+        """One device is worked on by one call at a time, healing included; the lock lives while somebody holds it."""
+        turn = self._turns.get(device)
+        if turn is None:
+            turn = self._turns[device] = asyncio.Lock()
+        return turn
 
     async def _ensure_gateways(self, attachment: Attachment) -> None:
         state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())

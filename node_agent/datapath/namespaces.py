@@ -35,13 +35,14 @@ async def within(path: str, work: Callable[[], Result]) -> Result:
     descriptor = open_namespace(path)
 
     def enter() -> None:
-        if _LIBC.setns(descriptor, CLONE_NEWNET) != 0:
-            raise NamespaceGoneError(path, os.strerror(ctypes.get_errno()))
+        # Closed by the thread: a cancelled caller must not close it, and let its number go to another namespace, first.
+        try:
+            if _LIBC.setns(descriptor, CLONE_NEWNET) != 0:
+                raise NamespaceGoneError(path, os.strerror(ctypes.get_errno()))
+        finally:
+            os.close(descriptor)
 
-    try:
-        return await _in_thread(enter, work)
-    finally:
-        os.close(descriptor)
+    return await _in_thread(enter, work)
 
 
 async def within_new(work: Callable[[], Result]) -> Result:

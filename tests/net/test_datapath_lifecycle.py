@@ -280,6 +280,20 @@ async def test_attaching_over_and_over_holds_no_descriptor_and_no_thread(bench: 
     assert await node.call("usage") == before
 
 
+async def test_cancelled_calls_leave_nothing_behind(bench: Lab, node: Node) -> None:
+    """T23: cancelled at random moments: no device, rule, element, descriptor or thread stays."""
+    guest = await _guest(bench)
+    place = {"attachment": guest.attachment, "netns": guest.namespace.path}
+    await node.call("cancel_storm", **place, rounds=5)
+    before = await node.call("usage")
+    assert await node.call("cancel_storm", **place, rounds=40) > 0
+    assert node.traces(guest.host_device) == []
+    assert await node.call("usage") == before
+    await bench.attach(guest)
+    assert await node.call("check", record=guest.record) == []
+    await _gone(guest)
+
+
 DRIFTS = {
     "device": ("link", "set", "{device}", "down"),
     "MTU": ("link", "set", "{device}", "mtu", "1300"),

@@ -6,6 +6,7 @@ It runs inside the node's namespace, as the agent does. It ends when its standar
 import asyncio
 import json
 import os
+import random
 import sys
 import threading
 from dataclasses import asdict
@@ -99,6 +100,22 @@ class Driver:
             record = await self._datapath.prepare(Attachment.from_json(attachment), netns)
             await self._datapath.bring_up(record)
             await self._datapath.detach(record)
+
+    async def cancel_storm(self, attachment: dict[str, Any], netns: str, rounds: int) -> Answer:
+        """Attach and cancel at a random moment, then detach; how many attaches were cut short."""
+        cut = 0
+        for _ in range(rounds):
+            chosen = Attachment.from_json(attachment)
+            task = asyncio.create_task(self._attach(chosen, netns))
+            await asyncio.wait({task}, timeout=random.uniform(0, 0.02))
+            cut += not task.done()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await self._datapath.detach(Record(attachment=chosen, netns=netns))
+        return cut
+
+    async def _attach(self, attachment: Attachment, netns: str) -> None:
+        await self._datapath.bring_up(await self._datapath.prepare(attachment, netns))
 
 
 async def main() -> None:
