@@ -22,6 +22,7 @@ from vpc_controller import facts
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Plan, Protect, Step, exhausted, plan
 from vpc_controller.drawing import Drawing, ExhaustedError
 from vpc_controller.identifiers import Draw, chosen, held_attachment, value_of
+from vpc_controller.namespaces import unless_going
 
 BY_VPC_NAME: Final = "vpc-name"
 BY_CLAIM: Final = "claim"
@@ -51,10 +52,11 @@ class Attachments:
     async def reconcile(self, key: Key) -> None:
         """Observe, plan, apply; again after each step whose outcome the rest depends on."""
         seen: Observed | None = self._observe(key)
-        while seen is not None:
-            planned = plan(seen, self._mode)
-            await self._execute(planned)
-            seen = await self._advance(planned.then, seen)
+        with unless_going():
+            while seen is not None:
+                planned = plan(seen, self._mode)
+                await self._execute(planned)
+                seen = await self._advance(planned.then, seen)
 
     async def _execute(self, planned: Plan) -> None:
         await apply.execute(self._cluster, planned.writes, self._recorder)
