@@ -10,7 +10,9 @@ import pytest
 
 from netclaim.api import crdgen, managers
 from netclaim.api import resources as r
+from netclaim.api.conditions import is_true
 from netclaim.api.kinds import KINDS
+from netclaim.api.meta import KubeObject
 from netclaim.api.resources import Resource
 from netclaim.kube.client import Client
 from netclaim.kube.errors import Invalid
@@ -51,9 +53,21 @@ def test_every_rule_with_a_message_of_ours_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
-async def test_the_least_object_of_each_kind_is_accepted(cell: Client, place: str, kind: type) -> None:
-    created = await _create(cell, place, kind.RESOURCE, BASE[kind.RESOURCE])  # type: ignore[attr-defined]
+async def test_the_least_object_of_each_kind_is_accepted(cell: Client, place: str, kind: type[KubeObject]) -> None:
+    created = await _create(cell, place, kind.RESOURCE, BASE[kind.RESOURCE])
     assert created["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+async def test_every_definition_is_installed_and_stored_as_it_was_generated(
+    cell: Client, kind: type[KubeObject]
+) -> None:
+    """R19: established, its names accepted, and no keyword of it dropped by the server."""
+    stored = await cell.get(r.CRDS, None, kind.RESOURCE.qualified_name)
+    assert is_true(stored, "Established")
+    assert is_true(stored, "NamesAccepted")
+    assert not is_true(stored, "NonStructuralSchema")
+    assert stored["spec"]["versions"][0]["schema"] == crdgen.definition(kind)["spec"]["versions"][0]["schema"]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +152,8 @@ async def test_a_misspelt_field_is_an_error_not_a_loss(cell: Client, place: str)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_kubectl_explains_every_kind(control_plane: ControlPlane, kind: type) -> None:
-    resource: Resource = kind.RESOURCE  # type: ignore[attr-defined]
+def test_kubectl_explains_every_kind(control_plane: ControlPlane, kind: type[KubeObject]) -> None:
+    resource = kind.RESOURCE
     shown = control_plane.kubectl("explain", f"{resource.plural}.{resource.group}.spec")
     assert "DESCRIPTION" in shown
     assert "<no description>" not in shown

@@ -279,6 +279,7 @@ class World:
                 await self.bind(name, number)
             if status_of(claim, "Prepared") is None:
                 await self.prepare(name)
+                await self.bind(name, number)
             pod = pods.get(claim["metadata"]["labels"].get("compute.datumapis.com/instance", ""))
             runs = pod is not None and not pod["metadata"].get("deletionTimestamp")
             if runs and not is_true(claim, "Ready"):
