@@ -10,7 +10,7 @@ from netclaim.api import resources
 from netclaim.api.meta import Raw
 from netclaim.kube.apply import execute
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import AlreadyExists, ApiError
+from netclaim.kube.errors import AlreadyExists, ApiError, Conflict
 from netclaim.kube.events import EventRecorder
 from netclaim.kube.objects import key_of
 from netclaim.kube.writes import AddFinalizer, Create, Write
@@ -60,7 +60,14 @@ class Executor:
                 if await self.cell.add_finalizer(hold.resource, hold.obj, hold.finalizer) is None:
                     return
             else:
-                await execute(self.cell, [step.write], self.recorder)
+                await self._in_cell(step.write)
+
+    async def _in_cell(self, write: Write) -> None:
+        try:
+            await execute(self.cell, [write], self.recorder)
+        except AlreadyExists as error:
+            # Somebody was faster: the next pass sees what is there.
+            raise Conflict(error.message) from error
 
     async def _each(self, writes: Sequence[Write]) -> None:
         """All of them at once; the first error is raised when every one has been tried."""

@@ -77,8 +77,8 @@ class Settings(CommonSettings):
             )
         if "compute" in self.controllers and self.pod_provider and self.attachment_mode == "Hypervisor":
             raise ValueError(
-                "--attachment-mode=Hypervisor needs --pod-provider=false: a tap lies in the host's namespace and a plain "
-                "Pod cannot use it; let a provider of virtual machines run the instances"
+                "--attachment-mode=Hypervisor needs --pod-provider=false: a tap lies in the host's namespace and a "
+                "plain Pod cannot use it; let a provider of virtual machines run the instances"
             )
         return self
 

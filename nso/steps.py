@@ -53,3 +53,8 @@ def writes_of(plan: Plan) -> Iterator[Write]:
             yield from step.writes
         else:
             yield step.write
+
+
+def needs_ipam(plan: Plan) -> bool:
+    """Whether a step of the plan is for the IPAM control plane."""
+    return any(isinstance(step, InIpam | EachOf) for step in plan)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from netclaim.api.meta import Key, Raw
-from netclaim.kube.errors import Conflict, Throttled
+from netclaim.kube.backoff import jittered
+from netclaim.kube.errors import ApiError, Conflict, Lost, Throttled
 from nso.claims import interfaces, reasons
 from nso.claims.answers import refusal_of_write
+from nso.claims.observed import ClaimSeen
 from nso.claims.plan import plan
 from nso.claims.view import View
 from nso.execute import Executor, IpamRefused, NameTaken
+from nso.steps import needs_ipam
+
+AWAY: Final = 2.0
+"""Seconds, spread, until a claim looks again whether IPAM answers; while its watch says no, nothing is sent."""
 
 LOOK_AGAIN: Final = 30.0
 """Seconds until an IPClaim that another cell has under our name is looked at again: no watch of ours shows it."""
@@ -39,18 +46,35 @@ class Claims:
         if seen is None:
             self._in_the_way.pop(key, None)
             return None
+        planned = plan(seen)
+        if self._view.ipam_is_away and needs_ipam(planned):
+            return await self._wait_for_ipam(seen, self._view.ipam_is_away)
         try:
-            await self._executor.run(plan(seen))
+            await self._executor.run(planned)
         except IpamRefused as refused:
-            if seen.claim.is_going or isinstance(refused.cause, Conflict | Throttled):
-                raise refused.cause from refused
-            failure = refusal_of_write(refused.cause, seen.project, seen.claim.namespace)
-            told = await self._view.claim(key, also=also, failure=failure)
-            if told is not None:
-                await self._executor.run(plan(told))
-            if failure.reason == reasons.ALLOCATION_FAILED.name:
-                raise refused.cause from refused
+            return await self._refused(seen, refused.cause)
         return LOOK_AGAIN if key in self._in_the_way else None
+
+    async def _refused(self, seen: ClaimSeen, error: ApiError) -> float | None:
+        """Tell what IPAM answered; what only time or an event can change is not an error of ours."""
+        if isinstance(error, Lost):
+            return await self._wait_for_ipam(seen, str(error))
+        if seen.claim.is_going or isinstance(error, Conflict | Throttled):
+            raise error
+        failure = refusal_of_write(error, seen.project, seen.claim.namespace)
+        await self._executor.run(plan(replace(seen, failure=failure)))
+        if failure.reason == reasons.ALLOCATION_FAILED.name:
+            raise error
+        return None
+
+    async def _wait_for_ipam(self, seen: ClaimSeen, why: str) -> float:
+        """Held addresses are not touched, new ones wait with a reason, and nothing is sent until IPAM answers."""
+        if not seen.claim.is_going:
+            failure = reasons.ALLOCATION_FAILED.refuse(
+                error=f"IPAM does not answer ({why}). It is asked again when it does."
+            )
+            await self._executor.run(plan(replace(seen, failure=failure)))
+        return jittered(AWAY)
 
     async def _known_to_be_in_the_way(self, key: Key) -> tuple[Raw, ...]:
         remembered = self._in_the_way.pop(key, None)
@@ -69,12 +93,15 @@ class Interfaces:
         self._view = view
         self._executor = executor
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         """Bring one interface further."""
         seen = await self._view.interface(key)
         if seen is None:
-            return
+            return None
         try:
             await self._executor.run(interfaces.plan(seen))
         except IpamRefused as refused:
+            if isinstance(refused.cause, Lost):
+                return jittered(AWAY)
             raise refused.cause from refused
+        return None

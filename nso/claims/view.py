@@ -27,7 +27,6 @@ from netclaim.kube.store import IndexFn
 from nso import ipclaims
 from nso.claims.needs import possible_names
 from nso.claims.observed import ClaimSeen, HeldInterface, InterfaceSeen
-from nso.claims.reasons import Refusal
 from nso.ipclaims import Cell, by_owner_uid
 from nso.projects import by_project, project_of
 from nso.settings import Settings
@@ -91,16 +90,18 @@ class View:
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
-    async def claim(self, key: Key, *, also: tuple[Raw, ...] = (), failure: Refusal | None = None) -> ClaimSeen | None:
-        """The snapshot of a claim's plan; None when there is no such claim.
+    async def claim(self, key: Key, *, also: tuple[Raw, ...] = ()) -> ClaimSeen | None:
+        """The snapshot of a claim's plan; None when there is no such claim, or its namespace is not known yet.
 
-        `also` are IPClaims that were read live, `failure` is what IPAM answered to the plan made before.
+        `also` are IPClaims that were read live.
         """
         raw = self.claims.store.get(key)
         if raw is None:
             return None
         claim = NetworkInterfaceClaim.model_validate(raw)
         namespace = self.namespaces.store.get(("", claim.namespace))
+        if namespace is None and not claim.is_going:
+            return None  # its watch is behind this claim's, and will wake the claim
         held = self._held((claim.namespace, claim.spec.network_interface_name or claim.name))
         project = claim.status.project or project_of(namespace, self.settings.project_label)
         network, context, subnets = self._network_of(claim)
@@ -114,14 +115,13 @@ class View:
             project_label=self.settings.project_label,
             project=project,
             project_exists=ipclaims.is_project(self.projects.store.get(("", project))),
-            namespace_is_going=namespace is None or is_going(namespace),
+            namespace_is_going=namespace is not None and is_going(namespace),
             network=network,
             context=context,
             subnets=subnets,
             interface=held,
             ip_claims=self._ip_claims(claim, project, held, also),
             detaching=await self._detaching(held) if held is not None and held.interface.is_going else "",
-            failure=failure,
         )
 
     async def interface(self, key: Key) -> InterfaceSeen | None:
@@ -138,7 +138,7 @@ class View:
             cell=self.cell,
             held=held,
             claim=NetworkInterfaceClaim.model_validate(claim) if claim is not None else None,
-            namespace_is_going=namespace is None or is_going(namespace),
+            namespace_is_going=namespace is not None and is_going(namespace),
             ip_claims=tuple(IPClaim.model_validate(raw) for raw in found),
         )
 
@@ -211,6 +211,11 @@ class View:
             with contextlib.suppress(NotFound):
                 found.append(await self._ipam.client.get(resources.IP_CLAIMS, project, name))
         return tuple(found)
+
+    @property
+    def ipam_is_away(self) -> str:
+        """What IPAM's watch fails with right now; empty while it answers."""
+        return self.ip_claims.failure or "no answer" if self.ip_claims.backing_off else ""
 
     def shows(self, ip_claim: Raw) -> bool:
         """Whether a change of the IPClaim would be seen: it carries this location's label."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from netclaim.api.meta import Key, Raw
+from netclaim.kube.backoff import jittered
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.controller import Controller, own_key
+from netclaim.kube.controller import Controller, Reconcile, own_key
+from netclaim.kube.errors import Lost
 from netclaim.kube.objects import is_going, key_of
 from netclaim.kube.predicates import changed_meta_or_spec, status_changed
 from netclaim.kube.process import Process
@@ -18,6 +21,9 @@ from nso.networks import bindings, contexts, networks, subnet_claims, subnets
 from nso.networks.view import View, by_context, by_network
 from nso.settings import Settings
 from nso.steps import Plan
+
+AWAY: Final = 2.0
+"""Seconds, spread, until a network looks again whether IPAM answers."""
 
 _spec_or_condition = changed_meta_or_spec | status_changed(summary)
 
@@ -36,17 +42,20 @@ def register(process: Process, cell: Cluster, ipam: Cluster, settings: Settings)
         process.add(controller)
 
 
-def _reconciler(executor: Executor, plan_for: Callable[[Key, Raw | None], Plan]) -> Callable[[Key], Awaitable[None]]:
+def _reconciler(executor: Executor, plan_for: Callable[[Key, Raw | None], Plan]) -> Reconcile:
     """Observe and plan, apply; once more with the IPClaim that was found where one was to be created."""
 
-    async def reconcile(key: Key) -> None:
+    async def reconcile(key: Key) -> float | None:
         try:
             try:
                 await executor.run(plan_for(key, None))
             except NameTaken as found:
                 await executor.run(plan_for(key, found.ip_claim))
         except IpamRefused as refused:
+            if isinstance(refused.cause, Lost):
+                return jittered(AWAY)
             raise refused.cause from refused
+        return None
 
     return reconcile
 

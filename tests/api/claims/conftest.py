@@ -88,7 +88,7 @@ async def _shop(cell: Client, ipam: Client, nso: Program, like: str) -> AsyncIte
 
 
 async def everything_goes(shop: Shop) -> None:
-    """Claims, interfaces and networks are deleted, and nothing may be left of them: no object, no finalizer, no address.
+    """Claims, interfaces and networks are deleted; nothing may be left of them: no object, finalizer or address.
 
     The order is that of a tidy consumer; the tests of releases try the others, and the deletion of the namespace.
     """
@@ -113,6 +113,7 @@ async def everything_goes(shop: Shop) -> None:
         return True
 
     await until(nothing_left, timeout=30, what=f"nothing left in project {shop.project}", interval=0.2)
+
     async def nothing_violated() -> bool:
         found = invariants.check(
             classes=await shop.ipam.list(resources.IP_CLASSES, shop.project),

@@ -127,11 +127,7 @@ class Shop:
         published += [entry["address"] for entry in status.get("externalAddresses", [])]
         by_uid = {raw["metadata"]["uid"]: raw for raw in await self.ip_claims()}
         allocations = await self.allocations()
-        own = {
-            uid: raw
-            for uid, raw in by_uid.items()
-            if raw["spec"]["ownerRef"]["uid"] == claim["metadata"]["uid"]
-        }
+        own = {uid: raw for uid, raw in by_uid.items() if raw["spec"]["ownerRef"]["uid"] == claim["metadata"]["uid"]}
         assert len(own) == len(published), (published, list(own.values()))
         for address in published:
             found = [raw for cidr, raw in allocations.items() if addresses.same(cidr, address)]

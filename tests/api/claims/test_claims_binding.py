@@ -153,7 +153,13 @@ async def test_nso_writes_nothing_when_all_is_as_it_should_be(shop: Shop, nso: A
 
 async def _versions(shop: Shop) -> dict[str, str]:
     found: dict[str, str] = {}
-    for resource in (resources.NETWORKS, resources.NETWORK_CONTEXTS, resources.SUBNETS, resources.CLAIMS, resources.INTERFACES):
+    for resource in (
+        resources.NETWORKS,
+        resources.NETWORK_CONTEXTS,
+        resources.SUBNETS,
+        resources.CLAIMS,
+        resources.INTERFACES,
+    ):
         for raw in await shop.cell.list(resource, shop.namespace):
             found[f"{resource.kind} {raw['metadata']['name']}"] = raw["metadata"]["resourceVersion"]
     for raw in await shop.ipam.list(resources.IP_CLAIMS, shop.project):

@@ -20,7 +20,9 @@ def message(raw: Raw) -> str:
 
 
 async def relabel(shop: Shop, project: str | None) -> None:
-    operation: Raw = {"op": "remove", "path": LABEL} if project is None else {"op": "add", "path": LABEL, "value": project}
+    operation: Raw = (
+        {"op": "remove", "path": LABEL} if project is None else {"op": "add", "path": LABEL, "value": project}
+    )
     await shop.cell.json_patch(resources.NAMESPACES, None, shop.namespace, [operation])
 
 
@@ -129,7 +131,10 @@ async def test_a_pool_that_grows_serves_the_waiter(shop: Shop, ipam: Client) -> 
         resources.IP_CLASSES,
         {"metadata": {"name": "few", "namespace": shop.project}, "spec": {"ipFamily": "IPv4", "prefixLength": 32}},
     )
-    pool = {"metadata": {"name": "few-pool", "namespace": shop.project}, "spec": {"cidr": "192.0.2.0/32", "classNames": ["few"]}}
+    pool = {
+        "metadata": {"name": "few-pool", "namespace": shop.project},
+        "spec": {"cidr": "192.0.2.0/32", "classNames": ["few"]},
+    }
     await ipam.create(resources.IP_POOLS, pool)
     await shop.network(families=("IPv6",))
     await shop.claim("a", addresses=[{"class": "few"}])
@@ -212,7 +217,9 @@ async def test_an_ip_claim_of_somebody_else_is_named_and_its_removal_binds_the_c
     await shop.delete_claim()
     await shop.gone(resources.CLAIMS, "web-0-eth0")
     await shop.nothing_allocated()
-    spec = own["spec"] | {"ownerRef": {**own["spec"]["ownerRef"], "name": "db-0", "uid": "somebody", "kind": "Database"}}
+    spec = own["spec"] | {
+        "ownerRef": {**own["spec"]["ownerRef"], "name": "db-0", "uid": "somebody", "kind": "Database"}
+    }
     foreign = {
         "metadata": {
             "name": own["metadata"]["name"],

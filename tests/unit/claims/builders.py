@@ -100,7 +100,9 @@ def seen(raw: Raw | None = None, **changes: Any) -> ClaimSeen:
 def ip_claims(around: ClaimSeen, *, families: tuple[str, ...] = ("IPv6", "IPv4")) -> tuple[IPClaim, ...]:
     """The claim's IPClaims, all bound."""
     return tuple(
-        ip_claim(around, need.name, **({"className": need.class_name} if need.class_name else {"ipFamily": need.family}))
+        ip_claim(
+            around, need.name, **({"className": need.class_name} if need.class_name else {"ipFamily": need.family})
+        )
         for need in needs_of(around.cell, around.claim, families)
     )
 

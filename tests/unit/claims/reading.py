@@ -31,6 +31,4 @@ def whole(plan: Plan, condition: str, manager: str = "nso") -> Raw:
 
 def order(plan: Plan) -> list[str]:
     """What the plan writes, as `Verb Kind`, in order."""
-    return [
-        f"{type(write).__name__} {write.resource.kind}" for write in writes_of(plan) if hasattr(write, "resource")
-    ]
+    return [f"{type(write).__name__} {write.resource.kind}" for write in writes_of(plan) if hasattr(write, "resource")]

@@ -67,9 +67,7 @@ def test_a_claim_without_an_interface_gives_back_what_it_asked_for_by_uid(policy
 def test_the_claim_goes_only_when_nothing_of_it_is_left_in_ipam() -> None:
     """R15."""
     around = seen(going())
-    leaving = tuple(
-        ip_claim(around, one.name, ipFamily=one.spec.ip_family, going=True) for one in ip_claims(around)
-    )
+    leaving = tuple(ip_claim(around, one.name, ipFamily=one.spec.ip_family, going=True) for one in ip_claims(around))
     assert plan(replace(around, ip_claims=leaving)) == ()
     assert order(plan(around)) == ["DropFinalizer NetworkInterfaceClaim"]
 

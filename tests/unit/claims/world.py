@@ -40,11 +40,11 @@ FIRST = {"IPv6": 1, "IPv4": 2, "public": 0}
 Store = dict[str, Raw]
 
 
-class Conflict(Exception):
+class Refused(Exception):  # noqa: N818 - the API server's answer
     """A write that the API server refuses: what follows it in the plan is not done."""
 
 
-class Going(Exception):
+class Going(Exception):  # noqa: N818 - the API server's answer
     """A hold on an object that is going: the rest of the plan is left out."""
 
 
@@ -201,7 +201,7 @@ class World:
                 break
             try:
                 changed = self._write(write) or changed
-            except Conflict:
+            except Refused:
                 changed = True
                 break
             except Going:
@@ -214,14 +214,14 @@ class World:
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
-    def _write(self, write: Write) -> bool:  # noqa: C901, PLR0911 - one case for each kind of write
+    def _write(self, write: Write) -> bool:  # noqa: C901 - one case for each kind of write
         match write:
             case Emit():
                 return False
             case Create():
                 store = self.truth.of(write.resource)
                 if write.obj["metadata"]["name"] in store or self.namespace_is_going:
-                    raise Conflict
+                    raise Refused
                 self._create(store, copy.deepcopy(write.obj))
                 return True
             case Delete():
@@ -278,7 +278,7 @@ class World:
     def _patch(self, write: JsonPatch) -> bool:
         obj = self.truth.of(write.resource).get(write.key[1])
         if obj is None:
-            raise Conflict
+            raise Refused
         for operation in write.ops:
             *path, last = [part.replace("~1", "/") for part in operation["path"].split("/")[1:]]
             parent: Any = obj
@@ -286,7 +286,7 @@ class World:
                 parent = parent.get(part) or {}
             if operation["op"] == "test":
                 if parent.get(last) != operation["value"]:
-                    raise Conflict
+                    raise Refused
             elif operation["op"] == "remove":
                 del parent[last]
             else:
@@ -345,5 +345,3 @@ def _going(obj: Raw) -> bool:
 
 def _read(raws: Iterable[Raw]) -> tuple[IPClaim, ...]:
     return tuple(IPClaim.model_validate(raw) for raw in raws)
-
-
