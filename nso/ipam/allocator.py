@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from typing import Final
 
 from netclaim.api import managers, resources
 from netclaim.api.meta import Key, Raw
@@ -18,6 +19,9 @@ from nso.ipam.steps import Allocate, HoldPool
 from nso.ipam.views import HELD_BY, AllocationView, PoolView
 
 log = logging.getLogger(__name__)
+
+READS_APART: Final = 0.01
+"""Seconds between two live reads of one pool while claims keep asking: more of them share each."""
 
 
 class FreshPools:
@@ -42,6 +46,7 @@ class FreshPools:
     async def _get(self, key: Key, before: asyncio.Task[Raw | None] | None) -> Raw | None:
         if before is not None:
             await asyncio.wait([before])
+            await asyncio.sleep(READS_APART)
         task = self._running[key] = self._next.pop(key)
         try:
             return await self._client.get(resources.IP_POOLS, key[0], key[1])

@@ -23,6 +23,7 @@ from nso.ipam.views import AllocationView, Identity, PoolView
 BLOCK_TWICE: Final = "BlockTwice"
 TWO_ALLOCATIONS: Final = "TwoAllocations"
 NO_HOLDER: Final = "NoHolder"
+NO_POOL: Final = "NoPool"
 NOT_ALLOCATED: Final = "NotAllocated"
 OTHER_BLOCK: Final = "OtherBlock"
 COUNTERS: Final = "Counters"
@@ -81,6 +82,8 @@ def _blocks(seen: Snapshot) -> Iterator[Violation]:
             expected = allocation_name(view.pool[1], view.space, view.block)
             if view.id.name != expected:
                 yield _allocation(WRONG_NAME, view, f"its block {view.block} belongs under the name {expected}")
+        if view.pool not in seen.pool_views:
+            yield _allocation(NO_POOL, view, f"its pool {'/'.join(view.pool)} is gone")
     for views in spaces.values():
         for first, second in _overlaps(views, lambda view: view.block):
             yield _allocation(BLOCK_TWICE, second, f"{second.block} overlaps {first.block} of {first.id}")

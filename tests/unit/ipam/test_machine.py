@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from netclaim.api import ipam
 from netclaim.api.meta import Raw
 from netclaim.api.resources import IP_ALLOCATIONS, IP_CLAIMS, IP_CLASSES, IP_POOLS
-from nso.ipam import invariants
+from nso.ipam import invariants, reasons
 from tests.unit.ipam.leader import Leader
 from tests.unit.ipam.objects import PROJECT, ip_class, root_pool
 from tests.unit.ipam.world import KINDS, World
@@ -25,12 +25,13 @@ ALWAYS = {
     invariants.OUTSIDE_PARENT,
     invariants.OUTSIDE_POOL,
     invariants.RESERVED,
+    invariants.NO_POOL,
     invariants.WRONG_NAME,
     invariants.MALFORMED,
 }
 """What must hold after every single step, crash or not."""
 
-BLOCKS = [f"block-{number}" for number in range(7)]
+BLOCKS = [f"block-{number}" for number in range(5)]
 RANGES = ["range-a", "range-b", "upper-a"]
 NETWORKS = ["a", "b"]
 CRASHES = st.one_of(st.none(), st.none(), st.integers(1, 3))
@@ -120,6 +121,22 @@ class TwoLeaders(RuleBasedStateMachine):
             self.leaders[number].reconcile(kind, (metadata["namespace"], metadata["name"]), crash)
 
     @rule(number=LEADERS)
+    def act_on_all_pools(self, number: int) -> None:
+        """Pools alone, from whatever was seen: idle ones are announced, announced ones deleted, deleted ones freed."""
+        leader = self.leaders[number]
+        for raw in list(leader.lists[IP_POOLS]):
+            leader.reconcile(IP_POOLS, (raw["metadata"]["namespace"], raw["metadata"]["name"]))
+        leader.sync(IP_POOLS)
+
+    @rule(which=st.integers(0, 9))
+    def user_deletes_a_pool(self, which: int) -> None:
+        """A pool of the cascade, under whatever is in it."""
+        made = [raw for raw in self.world.listed(IP_POOLS) if raw["spec"].get("madeFor")]
+        if made:
+            metadata = made[which % len(made)]["metadata"]
+            self.world.delete(IP_POOLS, (metadata["namespace"], metadata["name"]))
+
+    @rule(number=LEADERS)
     def act_on_everything(self, number: int) -> None:
         self.everything(self.leaders[number])
 
@@ -154,7 +171,11 @@ class TwoLeaders(RuleBasedStateMachine):
         assert not self.violations()
         for raw in self.world.listed(IP_CLAIMS):
             told = self.world.conditions(IP_CLAIMS, (PROJECT, raw["metadata"]["name"]))
-            assert told[ipam.BOUND]["reason"] in {ipam.REASON_BOUND, ipam.REASON_POOL_EXHAUSTED}
+            assert told[ipam.BOUND]["reason"] in {
+                ipam.REASON_BOUND,
+                ipam.REASON_POOL_EXHAUSTED,
+                reasons.WAITING_FOR_POOL,
+            }
         for name in [raw["metadata"]["name"] for raw in self.world.listed(IP_CLAIMS)]:
             self.world.delete(IP_CLAIMS, (PROJECT, name))
         self.settle()
