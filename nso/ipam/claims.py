@@ -7,6 +7,7 @@ by the next pass, which finds the allocation by the claim's uid.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from netclaim.addresses import gateway
@@ -23,7 +24,7 @@ from nso.ipam.names import pool_name
 from nso.ipam.reasons import Refusal
 from nso.ipam.steps import Allocate, HoldPool, Plan, Step, free, make_pool
 from nso.ipam.views import AllocationView, ClaimView, ClassView, Holder, PoolView
-from nso.ipam.waiting import Wait, for_block, for_pool, for_project, for_space, for_vacancy
+from nso.ipam.waiting import TURN, Wait, for_block, for_pool, for_project, for_space, for_vacancy
 
 OWNED = Owned(
     fields=frozenset({"phase", "cidr", "gateway", "poolRef", "allocationRef"}),
@@ -104,9 +105,12 @@ def _take_block(claim: ClaimView, cls: ClassView, catalogue: Catalogue, now: dat
     open_offers = tuple(offer for offer in place.offers if _may_take(offer, claim, catalogue))
     if not open_offers:
         first = place.offers[0]
-        room = catalogue.room(first.pool, first.shape, first.space)
-        refusal = reasons.exhausted(first.pool.key, cls.name, cls.family, room.used, room.total)
-        return refused(claim, refusal, now, frozenset(for_space(offer.pool.key, offer.space) for offer in place.offers))
+        rooms = [catalogue.room(offer.pool, offer.shape, offer.space) for offer in place.offers]
+        refusal = reasons.exhausted(first.pool.key, cls.name, cls.family, rooms[0].used, rooms[0].total)
+        # What is in flight, or another's turn, may come to nothing without an event.
+        again = TURN if any(room.used < room.total for room in rooms) else None
+        waits = frozenset(for_space(offer.pool.key, offer.space) for offer in place.offers)
+        return replace(refused(claim, refusal, now, waits), again=again)
     return Plan((Allocate(holder_of(claim), Purpose.CLAIM, open_offers, cls.strategy),))
 
 

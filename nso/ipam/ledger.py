@@ -56,11 +56,6 @@ class Ledger:
         """Build the index anew when it is next asked for: the pool is gone, or it is time to compare."""
         self._indexes.pop(pool, None)
 
-    def peek(self, pool: Key, space: str) -> int:
-        """How many blocks the index thinks are free, 0 when it was never asked for."""
-        known = self._indexes.get(pool)
-        return known.space(space).free if known else 0
-
     def raw(self, key: Key) -> Raw | None:
         """The allocation as the store holds it."""
         return self._allocations.get(key)

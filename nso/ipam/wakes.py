@@ -126,10 +126,6 @@ class Wakes:
         self._serve(allocation.pool, allocation.space, count=1)
         self._left(allocation.pool)
 
-    def serve(self, pool: Key, space: str) -> None:
-        """Wake as many of the oldest waiters as there are free blocks."""
-        self._serve(pool, space, count=self._project.ledger.peek(pool, space))
-
     def _serve(self, pool: Key, space: str, *, count: int | None) -> None:
         wait, now = for_space(pool, space), time.monotonic()
         for key in self._pool_waiting.wake(wait, now, count):
