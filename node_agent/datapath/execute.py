@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -246,36 +245,24 @@ class Executor:
             await self._exchange(step, [*_adorn(link, new=False), *_repair(link, existing)])
             await self._learn_peer(link)
             return
-        if isinstance(link, Tap):
-            try:
-                await asyncio.to_thread(taps.create, link.name)
-            except OSError as error:
-                raise KernelRefusedError(step, error.errno or errno.EIO, str(error)) from error
-            await self._exchange(step, _adorn(link, new=True), then_read=link.name)
-        else:
-            await self._create_link(step, link)
+        creating: list[Message] = []
+        match link:
+            case Tap():
+                try:
+                    await asyncio.to_thread(taps.create, link.name)
+                except OSError as error:
+                    raise KernelRefusedError(step, error.errno or errno.EIO, str(error)) from error
+            case Veth():
+                creating = [messages.new_veth(link)]
+            case Vrf():
+                creating = [messages.new_vrf(link)]
+        await self._exchange(step, [*creating, *_adorn(link, new=True)], then_read=link.name)
         await self._learn_peer(link)
 
     async def _learn_peer(self, link: Link) -> None:
         """A pair that was made anew has new indexes on both ends."""
         if isinstance(link, Veth) and link.netns is None:
             await self.device(link.peer)
-
-    async def _create_link(self, step: Create, link: Link) -> None:
-        namespace = None
-        if isinstance(link, Veth) and link.netns is not None:
-            namespace = namespaces.open_namespace(link.netns)
-        try:
-            if isinstance(link, Veth):
-                creating = messages.new_veth(link, namespace)
-            elif isinstance(link, Tap):
-                raise TypeError("a tap is made by an ioctl")
-            else:
-                creating = messages.new_vrf(link)
-            await self._exchange(step, [creating, *_adorn(link, new=True)], then_read=link.name)
-        finally:
-            if namespace is not None:
-                os.close(namespace)
 
     async def _exchange(self, step: Step, batch: list[Message], *, then_read: str | None = None) -> None:
         """One datagram for one step; ``then_read``: the device whose index is learned on the way."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from socket import AF_INET, AF_INET6
 from typing import Any, Protocol, TypeVar
 
@@ -72,13 +72,18 @@ class Received(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One netlink request: ``kind`` names the message class, the rest is its content."""
+    """One netlink request: ``kind`` names its layout, the rest is its content.
+
+    ``namespace``: the path of a network namespace that the message refers to. It is opened by whoever sends the message
+    and closed after the kernel took it: a descriptor kept any other way may by then be another namespace's.
+    """
 
     kind: str
     type: int
     flags: int
     fields: Mapping[str, Any] = field(default_factory=dict)
     attributes: tuple[tuple[str, Any], ...] = ()
+    namespace: str | None = None
 
 
 def family_number(family: int) -> int:
@@ -258,11 +263,12 @@ def _address(address: DeviceAddress, index: Mapping[str, int]) -> Content:
 # -- devices ----------------------------------------------------------------------------------------------------------
 
 
-def new_veth(veth: Veth, namespace: int | None) -> Message:
-    """A veth pair in one message; ``namespace``: an open descriptor of the namespace that the peer is born in."""
+def new_veth(veth: Veth) -> Message:
+    """A veth pair in one message, the peer born in its namespace."""
     peer: list[tuple[str, Any]] = [("IFLA_IFNAME", veth.peer), ("IFLA_ADDRESS", veth.peer_mac), ("IFLA_MTU", veth.mtu)]
-    peer.append(("IFLA_GROUP", LINK_GROUP) if namespace is None else ("IFLA_NET_NS_FD", namespace))
-    return _new_link(veth.name, "veth", [("VETH_INFO_PEER", {"attrs": peer})], mac=veth.mac, mtu=veth.mtu)
+    peer.append(("IFLA_GROUP", LINK_GROUP) if veth.netns is None else ("IFLA_NET_NS_FD", veth.netns))
+    made = _new_link(veth.name, "veth", [("VETH_INFO_PEER", {"attrs": peer})], mac=veth.mac, mtu=veth.mtu)
+    return replace(made, namespace=veth.netns)
 
 
 def new_vrf(vrf: Vrf) -> Message:

@@ -9,7 +9,9 @@ hands it over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from typing import Any, Self
 from node_agent.datapath import wire
 from node_agent.datapath.errors import KernelSilentError
 from node_agent.datapath.messages import Decoded, Decoder, Message, Received
+from node_agent.datapath.namespaces import open_namespace
 
 _SOL_NETLINK, _EXT_ACK, _STRICT_CHECK = 270, 11, 12
 _RECEIVE_BUFFER = 1 << 20
@@ -88,7 +91,9 @@ class Netlink:
 
     def _exchange(self, messages: Sequence[Message]) -> list[list[Received] | Refusal]:
         first = self._next(len(messages))
-        self._socket.send(b"".join(wire.encode(each, first + number) for number, each in enumerate(messages)))
+        with contextlib.ExitStack() as opened:
+            datagram = b"".join(_encode(each, first + number, opened) for number, each in enumerate(messages))
+            self._socket.send(datagram)
         answers: list[list[Received] | Refusal] = [[] for _ in messages]
         missing = len(messages)
         while missing:
@@ -139,6 +144,14 @@ class Netlink:
             first = 1
         self._sequence = first + count - 1
         return first
+
+
+def _encode(message: Message, sequence: int, opened: contextlib.ExitStack) -> bytes:
+    if message.namespace is None:
+        return wire.encode(message, sequence)
+    descriptor = open_namespace(message.namespace)
+    opened.callback(os.close, descriptor)
+    return wire.encode(message, sequence, descriptor)
 
 
 _SET_TUNNEL_SOURCE, _GET_TUNNEL_SOURCE = 3, 4

@@ -56,7 +56,7 @@ _LINK: Table = {
     "IFLA_IFALIAS": (20, "text"),
     "IFLA_AF_SPEC": (26, _AF_SPEC),
     "IFLA_GROUP": (27, "u32"),
-    "IFLA_NET_NS_FD": (28, "u32"),
+    "IFLA_NET_NS_FD": (28, "namespace"),
     "IFLA_EXT_MASK": (29, "u32"),
 }
 _SEG6: Table = {"SEG6_IPTUNNEL_SRH": (1, "srh")}
@@ -103,19 +103,22 @@ _MODE_NAMES = {number: name for name, number in _MODES.items()}
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def encode(message: Message, sequence: int) -> bytes:
-    """One request as the kernel reads it. Raises KeyError for an attribute that is not in the tables."""
+def encode(message: Message, sequence: int, namespace: int = -1) -> bytes:
+    """One request as the kernel reads it; ``namespace``: the open descriptor of the one that it refers to.
+
+    Raises KeyError for an attribute that is not in the tables.
+    """
     layout, names = _LAYOUTS[message.kind]
     fields = layout.pack(*(message.fields.get(name, 0) for name in names))
-    body = fields + _attributes(_TABLES[message.kind], message.attributes)
+    body = fields + _attributes(_TABLES[message.kind], message.attributes, namespace)
     return HEADER.pack(HEADER.size + len(body), message.type, message.flags, sequence, 0) + body
 
 
-def _attributes(table: Table, attributes: Any) -> bytes:
+def _attributes(table: Table, attributes: Any, namespace: int) -> bytes:
     parts = []
     for name, value in attributes:
         number, kind = table[name]
-        content = _content(kind, value, attributes)
+        content = _content(kind, namespace if kind == "namespace" else value, attributes, namespace)
         if isinstance(kind, dict) or kind == "encap":
             number |= _NESTED
         length = _ATTRIBUTE.size + len(content)
@@ -123,10 +126,12 @@ def _attributes(table: Table, attributes: Any) -> bytes:
     return b"".join(parts)
 
 
-def _content(kind: Any, value: Any, siblings: Any) -> bytes:
+def _content(kind: Any, value: Any, siblings: Any, namespace: int) -> bytes:
     match kind:
         case "u8" | "u16" | "u32":
             return _INTEGERS[kind].pack(value)
+        case "namespace":
+            return _INTEGERS["u32"].pack(value)
         case "text":
             return str(value).encode() + b"\0"
         case "mac":
@@ -135,12 +140,12 @@ def _content(kind: Any, value: Any, siblings: Any) -> bytes:
             return ip_address(value).packed
         case "peer":
             layout, _ = _LAYOUTS["link"]
-            return layout.pack(0, 0, 0, 0, 0) + _attributes(_LINK, value["attrs"])
+            return layout.pack(0, 0, 0, 0, 0) + _attributes(_LINK, value["attrs"], namespace)
         case "encap":
-            return _attributes(_ENCAPS[dict(siblings)["RTA_ENCAP_TYPE"]], value["attrs"])
+            return _attributes(_ENCAPS[dict(siblings)["RTA_ENCAP_TYPE"]], value["attrs"], namespace)
         case "srh":
             return _routing_header(value)
-    return _attributes(kind, value["attrs"])
+    return _attributes(kind, value["attrs"], namespace)
 
 
 def _routing_header(value: Any) -> bytes:

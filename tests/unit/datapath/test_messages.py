@@ -49,7 +49,7 @@ def _ours(message: Message) -> dict[str, Any]:
 
 
 def _theirs(message: Message) -> Reading:
-    read = CLASSES[message.kind](wire.encode(message, 1))
+    read = CLASSES[message.kind](wire.encode(message, 1, 9))
     read.decode()
     return Reading(read)
 
@@ -129,14 +129,20 @@ def test_any_other_encapsulation_reads_back_as_none() -> None:
 def test_a_veth_says_mac_mtu_and_mark_of_both_ends_in_the_creating_message() -> None:
     """T15: udev and others that watch have nothing to change."""
     veth = Veth(
-        name="G000000010001H", mac="02:00:00:00:00:01", mtu=1400, alias="netclaim x", peer="eth0", peer_mac="0a:1"
+        name="G000000010001H",
+        mac="02:00:00:00:00:01",
+        mtu=1400,
+        alias="netclaim x",
+        peer="eth0",
+        peer_mac="0a:1",
+        netns="/n",
     )
-    message = messages.new_veth(veth, 9)
+    message = messages.new_veth(veth)
     attributes = dict(message.attributes)
     assert (attributes["IFLA_ADDRESS"], attributes["IFLA_MTU"]) == ("02:00:00:00:00:01", 1400)
     information = dict(attributes["IFLA_LINKINFO"]["attrs"])
     peer = dict(dict(information["IFLA_INFO_DATA"]["attrs"])["VETH_INFO_PEER"]["attrs"])
-    assert (peer["IFLA_ADDRESS"], peer["IFLA_MTU"], peer["IFLA_NET_NS_FD"]) == ("0a:1", 1400, 9)
+    assert (peer["IFLA_ADDRESS"], peer["IFLA_MTU"], peer["IFLA_NET_NS_FD"]) == ("0a:1", 1400, "/n")
 
 
 def test_a_rule_of_the_kernels_own_is_not_ours() -> None:
@@ -207,15 +213,17 @@ def test_a_link_event_says_which_device_and_whether_it_is_up_or_gone(
 def test_a_new_veth_reads_as_one(read: Callable[[Message], Any]) -> None:
     """The nested parts of the creating message lie where the kernel looks for them."""
     veth = Veth(name="G0H", mac="02:00:00:00:00:01", mtu=1400, alias="a", peer="eth0", peer_mac="0a:00:00:00:00:01")
-    found = read(messages.new_veth(veth, None))
+    found = read(messages.new_veth(veth))
     assert (found.get("IFLA_IFNAME"), found.get("IFLA_ADDRESS"), found.get("IFLA_MTU")) == ("G0H", veth.mac, 1400)
     assert found.get("IFLA_LINKINFO").get("IFLA_INFO_KIND") == "veth"
 
 
 def test_pyroute2_finds_the_peer_of_a_new_veth_in_its_namespace() -> None:
     """The peer is a link message of its own inside the first."""
-    veth = Veth(name="G0H", mac="02:00:00:00:00:01", mtu=1400, alias="a", peer="eth0", peer_mac="0a:00:00:00:00:01")
-    data = _theirs(messages.new_veth(veth, 9)).get("IFLA_LINKINFO").get("IFLA_INFO_DATA")
+    veth = Veth(
+        name="G0H", mac="02:00:00:00:00:01", mtu=1400, alias="a", peer="eth0", peer_mac="0a:00:00:00:00:01", netns="/n"
+    )
+    data = _theirs(messages.new_veth(veth)).get("IFLA_LINKINFO").get("IFLA_INFO_DATA")
     peer = data.get("VETH_INFO_PEER")
     assert (peer.get("IFLA_IFNAME"), peer.get("IFLA_ADDRESS"), peer.get("IFLA_NET_NS_FD")) == ("eth0", veth.peer_mac, 9)
 
