@@ -18,10 +18,11 @@ from node_agent.cni.upkeep import Upkeep
 from node_agent.cni.verbs import Verbs
 from node_agent.datapath.datapath import Datapath
 from node_agent.datapath.model import Attachment, NodeConfig, Routing, Sid
-from node_agent.journal import Journal, Row, State
+from node_agent.journal import Journal
 from node_agent.presence import Presence
 from node_agent.report import Reports, Router
 from node_agent.routes import Routes
+from node_agent.rows import Row, State
 from node_agent.settings import Settings
 from node_agent.startup import underlay_address
 

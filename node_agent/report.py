@@ -27,8 +27,9 @@ from netclaim.kube.errors import NotFound
 from netclaim.kube.objects import covers, is_going, uid_of
 from node_agent import metrics
 from node_agent.datapath.model import Attachment, Sid
-from node_agent.journal import Journal, Row, State, Withdrawal
+from node_agent.journal import Journal
 from node_agent.locks import KeyedLocks
+from node_agent.rows import Row, State, Withdrawal
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.report")
 

@@ -36,9 +36,10 @@ from node_agent.cni.result import cni_result
 from node_agent.datapath.datapath import Datapath
 from node_agent.datapath.errors import DatapathError, DeviceTakenError, NamespaceGoneError
 from node_agent.datapath.model import Attachment, Mode, Record, Vpc
-from node_agent.journal import IndexesExhaustedError, Journal, Row, State
+from node_agent.journal import IndexesExhaustedError, Journal
 from node_agent.locks import KeyedLocks
 from node_agent.presence import Presence
+from node_agent.rows import Row, State
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.cni")
 
@@ -167,7 +168,7 @@ class Attacher:
         for row in await self._journal.of_device(seen.who.device):
             if row.key == call.key:
                 continue
-            if row.state is State.ADDED and not namespaces.is_gone(row.request["netns"], row.netns_inode):
+            if row.state is State.ADDED and not namespaces.sandbox_is_gone(row):
                 raise Refusal(
                     refusals.OTHER_CONTAINER,
                     attachment=pointer,

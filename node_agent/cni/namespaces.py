@@ -1,8 +1,11 @@
-"""Network namespaces as paths and inode numbers: is it there, and is it still the same."""
+"""Network namespaces as paths and inode numbers: is one there, and is it still the same."""
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+
+from node_agent.rows import Row
 
 
 def inode_of(path: str) -> int:
@@ -18,9 +21,21 @@ def own_inode() -> int:
     return inode_of("/proc/self/ns/net")
 
 
-def is_gone(path: str, inode: int) -> bool:
-    """Whether the namespace that was recorded as (path, inode) is no longer what the path names.
+def sandbox_is_gone(row: Row) -> bool:
+    """Whether the namespace that the row's container had is no more.
 
-    A namespace that is merely unmounted leaves an ordinary file or nothing behind, which has another inode.
+    That its path names nothing, or another namespace, is not enough: an agent that cannot see the runtime's mounts
+    would cut off every Pod. A veth dies with the namespace of its peer, so as long as the row's device is there, the
+    sandbox is too. A tap has no such end.
     """
-    return inode != 0 and inode_of(path) != inode
+    if row.netns_inode == 0 or inode_of(row.request["netns"]) == row.netns_inode:
+        return False
+    return row.record.netns is None or index_of(row.device) != row.record.ifindex
+
+
+def index_of(device: str) -> int:
+    """Index of a device in this process's namespace, 0 when there is none."""
+    try:
+        return socket.if_nametoindex(device)
+    except OSError:
+        return 0

@@ -22,8 +22,9 @@ from node_agent.cni.spool import play_spool
 from node_agent.datapath.datapath import Datapath
 from node_agent.datapath.errors import DatapathError
 from node_agent.datapath.model import Stray
-from node_agent.journal import Journal, Row, State
+from node_agent.journal import Journal
 from node_agent.presence import Presence
+from node_agent.rows import Row, State
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.upkeep")
 
@@ -137,4 +138,4 @@ class Upkeep:
 def _is_over(row: Row) -> bool:
     """Whether the row is to be removed. One that is being added while the agent runs is locked by its call: ``remove``
     waits for that call and then finds the row changed."""
-    return row.state is not State.ADDED or namespaces.is_gone(row.request["netns"], row.netns_inode)
+    return row.state is not State.ADDED or namespaces.sandbox_is_gone(row)

@@ -10,7 +10,8 @@ from node_agent.cni.attach import Attacher
 from node_agent.cni.protocol import Call
 from node_agent.cni.refusals import Refusal
 from node_agent.datapath.datapath import Datapath
-from node_agent.journal import Journal, State
+from node_agent.journal import Journal
+from node_agent.rows import State
 
 Obstacle = Callable[[], str | None]
 """Why the agent cannot serve right now, None when it can."""

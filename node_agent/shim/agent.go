@@ -15,8 +15,11 @@ import (
 const (
 	// protocol is raised when a message changes in a way that an older agent would misread.
 	protocol = 1
-	// An agent that lives says at once that it took the call; without that word the call fails within this time.
-	acceptWithin = 900 * time.Millisecond
+	// Nobody listens: the call fails within this time (most often at once).
+	connectWithin = 900 * time.Millisecond
+	// An agent that lives says that it took the call before it looks at it; on a node that is short of CPU that word
+	// may take its time, and giving up on it would only add a retry.
+	acceptWithin = 5 * time.Second
 	// The agent bounds a call at 20 s after its queue; this is only the net under an agent that died while working.
 	answerWithin = 100 * time.Second
 )
@@ -53,7 +56,7 @@ func call(socket string, asked request) (*reply, error) {
 		return nil, err
 	}
 	started := time.Now()
-	connection, err := net.DialTimeout("unix", socket, acceptWithin)
+	connection, err := net.DialTimeout("unix", socket, connectWithin)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,8 @@ import sqlite3
 import pytest
 
 from netclaim.api import managers, resources
-from tests.net.agent.world import World, run
+from tests.net.agent.plumbing import run
+from tests.net.agent.world import World
 from tests.waiting import until
 
 
@@ -56,6 +57,11 @@ async def test_a_sandbox_that_vanished_without_a_del_is_swept_at_start(world: Wo
     await world.advertised("one")
     await a.stop(9)
     await run("ip", "netns", "del", gone.namespace)
+
+    async def torn_down() -> bool:
+        return "G00000000A001H" not in await a.ip("-o", "link")
+
+    await until(torn_down, what="the kernel has removed the veth of the namespace")
     await a.start()
     assert "G000000" in await a.ip("-o", "link")
     assert not [line for line in await a.traces() if "001H" in line or "10.128.0.2" in line]
@@ -108,6 +114,26 @@ async def test_what_nobody_owns_is_swept_and_what_is_missing_is_put_back(world: 
     again = await world.guest("two")
     await a.cni("ADD", again)
     assert await again.pings("10.128.0.2")
+
+
+async def test_an_agent_that_cannot_see_the_namespaces_cuts_nobody_off(world: World) -> None:
+    """kuryr-kubernetes@b4bd7312: a mount that is not propagated is no proof that a sandbox is gone."""
+    (a,) = await world.add_nodes("a", start=False)
+    a.flags = ("--sweep-interval", "0.5")
+    await a.start()
+    await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    one, two = await world.guest("one"), await world.guest("two")
+    unseen = f"/run/netns/{one.namespace}-moved"
+    await run("touch", unseen)
+    await run("mount", "--bind", one.netns, unseen)
+    await a.cni("ADD", one, env={"CNI_NETNS": unseen})
+    await a.cni("ADD", two)
+    await run("umount", unseen)
+    await until(lambda: "cannot be entered" in a.log, what="a sweep that cannot see the namespace")
+    assert await one.pings("10.128.0.3")
+    assert (await world.facts("one"))["containerID"] == one.container
+    await run("rm", unseen)
 
 
 @pytest.mark.parametrize("fate", ["lost", "damaged"])

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from netclaim.api import managers, resources
-from tests.net.agent.world import World, run
+from tests.net.agent.plumbing import run
+from tests.net.agent.world import World
 from tests.waiting import until
 
 

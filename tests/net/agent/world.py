@@ -6,150 +6,23 @@ route or rule of the machine's own namespace is touched, and the API server can 
 
 import asyncio
 import contextlib
-import ctypes
 import json
-import os
 import secrets
 import signal
-import socket
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from typing import Any
 
 from netclaim import identity
 from netclaim.api import managers, resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError, NotFound
+from tests.net.agent.plumbing import Door, Outcome, run
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
-T = TypeVar("T")
-CLONE_NEWNET = 0x40000000
-
-
-async def run(*argv: str, check: bool = True, env: dict[str, str] | None = None, stdin: str = "") -> "Outcome":
-    """Run a command to its end without stopping the event loop (which serves the API server to the nodes)."""
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=None if env is None else {**os.environ, **env},
-    )
-    try:
-        async with asyncio.timeout(60):
-            out, err = await process.communicate(stdin.encode())
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        raise
-    outcome = Outcome(process.returncode or 0, out.decode(), err.decode())
-    if check and outcome.code:
-        raise AssertionError(f"{' '.join(argv)}: {outcome.err or outcome.out}")
-    return outcome
-
-
-@dataclass
-class Outcome:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out) if self.out.strip() else None
-
-
-def inside(namespace: str, work: Callable[[], T]) -> T:
-    """Run ``work`` in a thread that has entered a named network namespace, and only that thread."""
-    outcome: list[T] = []
-
-    def enter() -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        with Path(f"/run/netns/{namespace}").open() as file:
-            if libc.setns(file.fileno(), CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
-        outcome.append(work())
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    return outcome[0]
-
-
-class Door:
-    """A node's way to the API server: the server's own address, listened on inside the node's namespace."""
-
-    def __init__(self, namespace: str, server: str) -> None:
-        self._namespace = namespace
-        url = urlsplit(server)
-        self._host, self._port = url.hostname or "127.0.0.1", url.port or 443
-        self._server: asyncio.Server | None = None
-        self._pipes: set[asyncio.Task[None]] = set()
-        self._flows = asyncio.Event()
-        self._flows.set()
-        self.held = 0
-
-    async def open(self) -> None:
-        def listen() -> socket.socket:
-            listener = socket.socket()
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self._host, self._port))
-            return listener
-
-        self._server = await asyncio.start_server(self._serve, sock=inside(self._namespace, listen))
-
-    async def shut(self) -> None:
-        """Refuse every connection and break those that are open."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for pipe in list(self._pipes):
-            pipe.cancel()
-        if self._pipes:
-            await asyncio.wait(self._pipes)
-
-    def freeze(self) -> None:
-        """Take connections and requests but pass nothing on: a server that hangs."""
-        self._flows.clear()
-
-    def thaw(self) -> None:
-        """Pass on what was held, and all that follows."""
-        self._flows.set()
-        self.held = 0
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._pipes.add(task)
-        try:
-            up_reader, up_writer = await asyncio.open_connection(self._host, self._port)
-            try:
-                async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pump(reader, up_writer))
-                    both.create_task(self._pump(up_reader, writer))
-            finally:
-                up_writer.close()
-        except (OSError, asyncio.CancelledError, ExceptionGroup):
-            pass
-        finally:
-            self._pipes.discard(task)
-            writer.close()
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while piece := await reader.read(65536):
-            if not self._flows.is_set():
-                self.held += 1
-                await self._flows.wait()
-            writer.write(piece)
-            await writer.drain()
-        writer.write_eof()
 
 
 @dataclass
@@ -205,11 +78,12 @@ class Node:
     async def ip(self, *arguments: str) -> str:
         return (await run("ip", "-n", self.namespace, *arguments)).out
 
-    async def start(self) -> None:
-        """Start the agent and wait until it listens."""
+    async def start(self, die_at: str = "") -> None:
+        """Start the agent and wait until it listens. ``die_at``: a step at which it kills itself (dying_agent.py)."""
+        program = ("-m", "node_agent") if not die_at else (str(ROOT / "tests/net/agent/dying_agent.py"), die_at)
         with (self.folder / "agent.log").open("a") as log:
             self.process = await asyncio.create_subprocess_exec(
-                "ip", "netns", "exec", self.namespace, sys.executable, "-m", "node_agent",
+                "ip", "netns", "exec", self.namespace, sys.executable, *program,
                 "--node-name", self.name, "--srv6-locator", self.locator, "--underlay-interface", "up0",
                 "--kubeconfig", str(self.world.kubeconfig), "--state-dir", str(self.folder / "state"),
                 "--socket", str(self.socket), "--system-namespace", self.world.system,
@@ -238,6 +112,14 @@ class Node:
             assert self.socket.exists()
             self.socket.unlink()
         return code
+
+    async def died(self) -> None:
+        """Wait until the agent has killed itself."""
+        assert self.process is not None
+        async with asyncio.timeout(30):
+            assert await self.process.wait() == -signal.SIGKILL
+        self.process = None
+        self.socket.unlink()
 
     async def cni(self, verb: str, guest: Guest, *, check: bool = True, **changes: Any) -> Outcome:
         """Execute netclaim-cni as a runtime does. ``changes``: configuration keys, or env= for CNI variables.

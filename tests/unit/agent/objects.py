@@ -5,7 +5,7 @@ from typing import Any
 
 from node_agent.cni.protocol import Call
 from node_agent.datapath.model import Attachment, GuestAddress, Mode, Record, Vpc
-from node_agent.journal import Row, State
+from node_agent.rows import Row, State
 
 VPC = 36  # "A" in base62: an identifier whose text has an upper-case letter
 OWN = 65  # "13"

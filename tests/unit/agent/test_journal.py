@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from node_agent.__main__ import open_journal
-from node_agent.journal import IndexesExhaustedError, Journal, JournalDamagedError, State, Withdrawal
+from node_agent.journal import IndexesExhaustedError, Journal, JournalDamagedError
+from node_agent.rows import State, Withdrawal
 from tests.unit.agent.objects import a_row
 
 
