@@ -46,7 +46,9 @@ class Cluster:
         """Return the cluster that runs in `run_dir`; raises ClusterError when none does."""
         run = RunDir((run_dir or default_run_dir()).resolve())
         state = State.load(run)
-        if state is None or not state.running or not state.ready:
+        if state is not None and state.running and not state.ready:
+            raise ClusterError(f"the cluster in {run.root} is still starting; its logs are in {run.log}")
+        if state is None or not state.running:
             raise ClusterError(f"no cluster runs in {run.root}; start one with: python -m dev up --run-dir {run.root}")
         return cls(run, state, read_environment(run))
 

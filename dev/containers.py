@@ -10,6 +10,7 @@ in process and mount namespaces of its own, without a bridge and without a packe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -171,16 +172,14 @@ class ContainerChild(Child):
         from requests.exceptions import RequestException
 
         code = KILLED
-        try:
-            with self.log.open("ab") as log:
-                for chunk in container.logs(stream=True, follow=True):
-                    log.write(chunk)
-                    log.flush()
+        # The engine may end at any moment, and the container with it.
+        with contextlib.suppress(APIError, RequestException, OSError), self.log.open("ab") as log:
+            for chunk in container.logs(stream=True, follow=True):
+                log.write(chunk)
+                log.flush()
             code = int(container.wait()["StatusCode"])
             container.remove(force=True)
-        except (APIError, RequestException, OSError):
-            pass  # the engine ended, and the container with it
-        finally:
+        with contextlib.suppress(RuntimeError):  # the supervisor ended first
             loop.call_soon_threadsafe(ended.set_result, code)
 
     async def stop(self, grace: float = 5.0) -> None:

@@ -80,10 +80,19 @@ def make_cgroup(name: str) -> None:
     """Make a cgroup in every hierarchy; a new cpuset (v1) has to be given its CPUs and memory."""
     for root in hierarchies():
         folder = root / name
+        if root == CGROUPS:
+            _pass_on_controllers(folder.parent)
         folder.mkdir(exist_ok=True)
         for file in ("cpuset.cpus", "cpuset.mems"):
             if root != CGROUPS and (folder.parent / file).exists():
                 (folder / file).write_text((folder.parent / file).read_text())
+
+
+def _pass_on_controllers(folder: Path) -> None:
+    """With cgroup v2 a group has the controllers that its parent passes on; one that cannot be is not needed here."""
+    for controller in (folder / "cgroup.controllers").read_text().split():
+        with contextlib.suppress(OSError):
+            (folder / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def join_cgroup(name: str) -> None:

@@ -206,8 +206,6 @@ class Supervisor:
         self, verb: str, name: str = "", number: int = 0, program: dict[str, Any] | None = None
     ) -> dict[str, Any] | None:
         match verb:
-            case "down":
-                self._down.set()
             case "status":
                 processes = [describe(child) for child in self.children.values()] + self.fleet.describe()
                 return {"ready": self.state.ready, "processes": processes}

@@ -128,7 +128,7 @@ async def test_a_program_under_the_cluster_keeps_its_log_and_is_known_to_have_en
 def test_a_run_folder_in_use_is_taken_as_it_is_or_refused(cluster: Cluster) -> None:
     """`up` twice is not an error; `up` with another size says what to do."""
     again = Cluster.up(cluster.run_dir, nodes=0)
-    with pytest.raises(ClusterError, match=r"0 nodes runs in .*python -m dev down"):
+    with pytest.raises(ClusterError, match=r"0 nodes \(process\) runs in .*python -m dev down"):
         Cluster.up(cluster.run_dir, nodes=2)
 
     assert again.state.run_id == cluster.state.run_id
