@@ -20,6 +20,15 @@ TIERS = frozenset({"unit", "api", "net", "e2e", "helm", "vm", "chaos"})
 IPAM_FIXTURES = ROOT / "examples" / "ipam-two-projects.yaml"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--control-plane",
+        choices=("process", "container"),
+        default="process",
+        help="how the api tier's control planes run (container: needs root, or an engine that answers)",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test's tier is the folder it lives in."""
     for item in items:
@@ -29,14 +38,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def control_plane() -> Iterator[ControlPlane]:
+def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """Two real API servers (cell and IPAM) with every CRD installed; one pair a session.
 
     ``NETCLAIM_RUN_DIR`` names a running pair (``python -m dev up --nodes 0``) to use instead of starting one.
     """
     running = os.environ.get("NETCLAIM_RUN_DIR")
     run_dir = Path(running) if running else Path(tempfile.mkdtemp(prefix="netclaim-test-"))
-    plane = ControlPlane.attach(run_dir) if running else ControlPlane.start(run_dir)
+    plane = (
+        ControlPlane.attach(run_dir)
+        if running
+        else ControlPlane.start(run_dir, pytestconfig.getoption("--control-plane"))
+    )
     try:
         plane.install_crds(ROOT / "crds")
         yield plane

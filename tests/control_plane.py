@@ -15,8 +15,8 @@ class ControlPlane:
     cluster: Cluster
 
     @classmethod
-    def start(cls, run_dir: Path, *, nodes: int = 0) -> Self:
-        return cls(Cluster.up(run_dir, nodes=nodes))
+    def start(cls, run_dir: Path, how: str = "process") -> Self:
+        return cls(Cluster.up(run_dir, nodes=0, control_plane=how))
 
     @classmethod
     def attach(cls, run_dir: Path) -> Self:
