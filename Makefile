@@ -59,7 +59,7 @@ bench: venv ## benchmarks: make bench NAME=...
 	@$(PY) -m bench $(NAME)
 
 lock: venv ## write requirements.lock from pyproject.toml (needs uv)
-	@uv pip compile pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-header \
+	@uv pip compile pyproject.toml --extra dev --generate-hashes --no-header \
 		--python-version 3.11 -o requirements.lock -q
 
 clean: down ## remove what the checkout made (caches stay)
