@@ -20,7 +20,13 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from node_agent.datapath import checks, links, namespaces, plan, remotes, sweep
-from node_agent.datapath.errors import DatapathError, DeviceTakenError, LinkMissingError, NamespaceGoneError
+from node_agent.datapath.errors import (
+    DatapathError,
+    DeviceTakenError,
+    FirewallError,
+    LinkMissingError,
+    NamespaceGoneError,
+)
 from node_agent.datapath.execute import Executor
 from node_agent.datapath.model import (
     Address,
@@ -91,8 +97,13 @@ class Datapath:
         return cls(config, netlink, firewall, threads)
 
     async def setup_node(self) -> None:
-        """Sysctls, rules, SID table, tunnel source and the default-drop firewall; again at any time to heal them."""
-        await self._executor.run(plan.node_up(self.config))
+        """Sysctls, rules, SID table, tunnel source and the default-drop firewall; again at any time to heal them.
+
+        A firewall that was flushed comes back with what opens it for the guests that live here, at once.
+        """
+        live = [record.attachment for record in self._live.values()]
+        elements = [each for attachment in live for each in plan.attachment_elements(self.config, attachment)]
+        await self._executor.run(plan.node_up(self.config, elements))
 
     async def set_nodes(self, nodes: Iterable[RemoteNode]) -> RouteChange:
         """Make the routes to the other nodes' locators exactly these, by difference."""
@@ -130,8 +141,15 @@ class Datapath:
         record = Record(attachment=attachment, netns=netns)
         self._live[device] = record  # from here on the VPC is not released
         await self.ensure_vpc(attachment.vpc)
+        steps = plan.before_up(self.config, attachment, netns)
         try:
-            await self._executor.run(plan.before_up(self.config, attachment, netns))
+            try:
+                await self._executor.run(steps)
+            except FirewallError:
+                if await self._firewall.present():
+                    raise
+                await self.setup_node()  # somebody flushed it
+                await self._executor.run(steps)
         except DeviceTakenError:
             self._live.pop(device)
             raise

@@ -7,8 +7,11 @@ attachment, and what opens a device is one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from node_agent.datapath.model import NodeConfig, Routing
 from node_agent.datapath.names import GUEST_PATTERN, TABLE
+from node_agent.datapath.objects import Element
 
 DROPS = {
     "to_segment": "a guest's packet to a SID or locator",
@@ -28,14 +31,16 @@ _MARK_GUEST = "    meta mark set iifname map @marks"
 _SKIP_VRF = '    meta iifkind "vrf" accept'
 
 
-def ruleset(config: NodeConfig) -> str:
+def ruleset(config: NodeConfig, elements: Iterable[Element] = ()) -> str:
     """Text for one libnftables transaction: creates what is missing, replaces the rules, keeps elements and counters.
 
+    ``elements`` are there when it is done: a table that somebody flushed never stands without those of live guests.
     In VRF mode the prerouting hook runs twice (host end, then VRF device), hence the first line of the guest chain
     there; without VRF the mark leads the node's own ICMP answers back to the VPC.
     """
     vrf = config.routing is Routing.VRF
     uplink, block = config.uplink, config.locator_block
+    opened = "".join(f"add element {each.family} {TABLE} {each.set} {_braced(each)}\n" for each in elements)
     counters = "\n".join(f"  counter {name} {{ }}" for name in DROPS if name != "spoofed_arp")
     return f"""
 table inet {TABLE} {{
@@ -88,4 +93,9 @@ table arp {TABLE} {{
     iifname "{GUEST_PATTERN}" iifname . arp saddr ip != @src4 counter name spoofed_arp drop
   }}
 }}
-"""
+{opened}"""
+
+
+def _braced(element: Element) -> str:
+    key = f'"{element.device}"' if element.source is None else f'"{element.device}" . {element.source}'
+    return f"{{ {key} }}" if element.value is None else f"{{ {key} : {element.value:#x} }}"

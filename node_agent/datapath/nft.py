@@ -54,6 +54,8 @@ class Firewall:
             await self._run(what, [_command("delete", each) for each in unwanted])
         except FirewallError:
             # One that is missing refuses the whole transaction: once more, with those that are really there.
+            if not await self.present():
+                return
             present = await self.elements({(each.family, each.set) for each in unwanted})
             left = [_command("delete", each) for each in unwanted if each in present]
             if left:

@@ -354,6 +354,40 @@ async def test_check_names_firewall_elements_and_tables_that_are_gone(bench: Lab
     await _gone(guest)
 
 
+async def test_a_flushed_firewall_comes_back_open_for_the_guests_that_live_here(bench: Lab, node: Node) -> None:
+    """REPORT pitfall 13: one flush and it is gone; setting the node up heals it, for everybody at once."""
+    first, second = await bench.attach(await _guest(bench)), await bench.attach(await _guest(bench))
+    node.namespace.exec("nft", "flush", "ruleset")
+    await node.call("setup_node")
+    for guest in (first, second):
+        assert await node.call("check", record=guest.record) == []
+    for family in FAMILIES:
+        assert await answered(first, second, family)
+    for guest in (first, second):
+        await _gone(guest)
+
+
+async def test_attach_brings_a_flushed_firewall_back(bench: Lab, node: Node) -> None:
+    """A new guest is not refused for as long as it takes somebody to notice."""
+    first = await bench.attach(await _guest(bench))
+    node.namespace.exec("nft", "flush", "ruleset")
+    second = await bench.attach(await _guest(bench))
+    for guest in (first, second):
+        assert await node.call("check", record=guest.record) == []
+    assert await answered(first, second, 4)
+    for guest in (first, second):
+        await _gone(guest)
+
+
+async def test_detach_succeeds_where_the_firewall_is_gone(bench: Lab, node: Node) -> None:
+    """T10: DEL always succeeds when there is nothing to do."""
+    guest = await bench.attach(await _guest(bench))
+    node.namespace.exec("nft", "flush", "ruleset")
+    assert await node.call("detach", record=guest.record)
+    assert node.traces(guest.host_device) == []
+    await node.call("setup_node")
+
+
 async def test_setting_the_node_up_again_keeps_guests_and_counters(bench: Lab, node: Node) -> None:
     """A restarted agent loads its tables in one transaction: no element is lost, no drop is forgotten."""
     first, second = await bench.attach(await _guest(bench)), await bench.attach(await _guest(bench))

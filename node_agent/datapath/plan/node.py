@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import IPv6Address
 
 from node_agent.datapath import firewall
 from node_agent.datapath.model import NodeConfig, RemoteNode, Routing
 from node_agent.datapath.objects import (
     FAMILIES,
+    Element,
     Ensure,
     LoadFirewall,
     Object,
@@ -61,11 +63,14 @@ def node_objects(config: NodeConfig) -> tuple[Object, ...]:
     return tuple(found)
 
 
-def node_up(config: NodeConfig) -> tuple[Step, ...]:
-    """Everything a node needs once. The rule for ``local`` is added behind ours before the kernel's own is removed."""
+def node_up(config: NodeConfig, elements: Iterable[Element] = ()) -> tuple[Step, ...]:
+    """Everything a node needs once; ``elements``: those of the guests that live on it already.
+
+    The rule for ``local`` is added behind ours before the kernel's own is removed.
+    """
     return (
         *node_sysctls(config),
-        LoadFirewall(firewall.ruleset(config)),
+        LoadFirewall(firewall.ruleset(config, elements)),
         *(Ensure(each) for each in node_objects(config)),
         *(Remove(Rule(family=family, priority=0, table=LOCAL_TABLE, ours=False)) for family in FAMILIES),
         SetTunnelSource(TunnelSource(config.tunnel_source)),
