@@ -26,7 +26,7 @@ from netclaim.api import resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import AlreadyExists
 from tests.api.vpc.world import SYSTEM, Program
-from tests.api.webhook.conftest import free_port
+from tests.api.webhook.site import free_port
 from tests.api.webhook.yard import Yard, install, uninstall
 from tests.control_plane import ControlPlane
 from webhook.manifests import CONFIGURATION_NAME

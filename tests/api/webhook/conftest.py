@@ -1,7 +1,6 @@
 """A webhook that the real API server calls, and a namespace with instances to make Pods for."""
 
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,14 +10,9 @@ from netclaim.api import resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import AlreadyExists, NotFound
 from tests.api.vpc.world import SYSTEM, Program
+from tests.api.webhook.site import SECRET, Reviews, Site, free_port
 from tests.api.webhook.yard import Yard, install, uninstall
 from tests.control_plane import ControlPlane
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +23,7 @@ async def webhook(
     with contextlib.suppress(AlreadyExists):
         await cell.create(resources.NAMESPACES, {"metadata": {"name": SYSTEM}})
     with contextlib.suppress(NotFound):
-        await cell.delete(resources.SECRETS, SYSTEM, "netclaim-webhook-certificates")
+        await cell.delete(resources.SECRETS, SYSTEM, SECRET)
     port = free_port()
     log: Path = tmp_path_factory.mktemp("webhook") / "log"
     flags = ("--kubeconfig", str(control_plane.cell_kubeconfig), "--listen", f"127.0.0.1:{port}")
@@ -48,3 +42,20 @@ async def yard(webhook: Program, cell: Client, namespace: str) -> Yard:
     made = Yard(cell, namespace)
     await made.service_account()
     return made
+
+
+@pytest.fixture
+async def site(control_plane: ControlPlane, cell: Client, namespace: str, tmp_path: Path) -> AsyncIterator[Site]:
+    """Admission objects in force, an instance to make Pods for, and no certificate yet."""
+    with contextlib.suppress(AlreadyExists):
+        await cell.create(resources.NAMESPACES, {"metadata": {"name": SYSTEM}})
+    yard = Yard(cell, namespace)
+    await yard.service_account()
+    instance = await yard.instance("web-0", "eth0")
+    await yard.interface("web-0-eth0", "eth0")
+    port = free_port()
+    with contextlib.suppress(NotFound):
+        await cell.delete(resources.SECRETS, SYSTEM, SECRET)
+    await install(cell, f"https://127.0.0.1:{port}/mutate-v1-pod")
+    yield Site(control_plane, cell, tmp_path, port, Reviews(cell, yard.pod(instance)))
+    await uninstall(cell)

@@ -11,12 +11,10 @@ from netclaim.api.meta import Raw
 from netclaim.api.networking import INJECTED_ANNOTATION
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError
-from tests.api.webhook.test_certificates import Site, site
+from tests.api.webhook.site import Site
 from tests.api.webhook.yard import Yard, install
 from tests.waiting import until
 from webhook.manifests import CONFIGURATION_NAME
-
-__all__ = ["site"]
 
 
 def unlabelled(site: Site) -> Raw:
