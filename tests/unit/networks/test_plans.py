@@ -169,13 +169,18 @@ def test_a_range_of_somebody_else_is_never_published(owner: Owner, reason: str) 
     """T06: a network that was deleted and made again meets its former range."""
     planned = networks.plan(on_network(ip_claims=(ip_claim(RANGE, owner, cidr="fd20:1000::/48"),)))
     assert told(planned, "Allocated")["reason"] == reason
-    assert "prefixes" not in writes(planned, ApplyStatus)[0].status or not writes(planned, ApplyStatus)[0].status["prefixes"]
+    assert (
+        "prefixes" not in writes(planned, ApplyStatus)[0].status
+        or not writes(planned, ApplyStatus)[0].status["prefixes"]
+    )
     assert not writes(planned, Create)
 
 
 def test_what_ipam_says_about_a_range_is_told() -> None:
     """R12."""
-    refused = {"conditions": [{"type": "Bound", "status": "False", "reason": "PoolExhausted", "message": "pool p full"}]}
+    refused = {
+        "conditions": [{"type": "Bound", "status": "False", "reason": "PoolExhausted", "message": "pool p full"}]
+    }
     seen = on_network()
     planned = networks.plan(replace(seen, ip_claims=(ip_claim(RANGE, seen.owner, **refused),)))
     assert "pool p full" in told(planned, "Ready")["message"]
