@@ -15,7 +15,7 @@ import structlog
 from netclaim.api.meta import Key, Raw
 from netclaim.kube import metrics
 from netclaim.kube.backoff import jittered
-from netclaim.kube.errors import ApiError, Conflict, LeadershipLost, Lost
+from netclaim.kube.errors import ApiError, Conflict, LeadershipLost, Lost, ServerError, Throttled
 from netclaim.kube.flight import Expectation, Flight, current
 from netclaim.kube.objects import key_of
 from netclaim.kube.predicates import Predicate, changed_any
@@ -30,6 +30,16 @@ KeysOf: TypeAlias = Callable[[Raw], Iterable[Key]]
 
 HOLD: Final = 5.0
 """Seconds that a key waits for its writes to show in the stores before they are read live."""
+
+
+_PASSING: Final[tuple[tuple[type[ApiError], float], ...]] = (
+    (Conflict, 1.0),
+    (Lost, 10.0),
+    (ServerError, 10.0),
+    (Throttled, 10.0),
+)
+"""Failures that say nothing about the key, and the longest delay after them: what waits must not wait on for minutes
+when the server is back."""
 
 
 def own_key(raw: Raw) -> Iterable[Key]:
@@ -251,7 +261,8 @@ class Controller:
     def _failed(self, key: Key, text: str, error: Exception | None) -> None:
         self._errors.inc()
         retry_after = error.retry_after if isinstance(error, ApiError) else None
-        delay = self.queue.retry(key, at_least=jittered(retry_after) if retry_after else 0.0)
+        at_most = next((limit for kind, limit in _PASSING if isinstance(error, kind)), float("inf"))
+        delay = self.queue.retry(key, at_least=jittered(retry_after) if retry_after else 0.0, at_most=at_most)
         if isinstance(error, Conflict | Lost):
             # Somebody was faster, or the server is away (its reflectors say so): looking again is all there is to do.
             log.debug("again in %.3f s: %s", delay, text)

@@ -120,6 +120,8 @@ class Process:
         """Events at this API server."""
         if cluster not in self._recorders:
             self._recorders[cluster] = EventRecorder(cluster.client, controller=self.name)
+            if self._group is not None:
+                self._spawn("events", self._recorders[cluster].run())
         return self._recorders[cluster]
 
     @property

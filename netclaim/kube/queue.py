@@ -138,12 +138,15 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._timers, (when, self._sequence, key))
         self._arm()
 
-    def retry(self, key: K, *, at_least: float = 0.0) -> float:
-        """Work on `key` again after a failure; returns the delay: doubling per key, and a global rate."""
+    def retry(self, key: K, *, at_least: float = 0.0, at_most: float = float("inf")) -> float:
+        """Work on `key` again after a failure; returns the delay: doubling per key, and a rate for all keys together.
+
+        `at_most` bounds the doubling where the cause lies outside of the key and may end at any moment.
+        """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        delay = max(delay_after(failures, first=self._backoff_first, longest=self._backoff_max), self._bucket.wait())
-        delay = max(delay, at_least)
+        longest = min(self._backoff_max, at_most)
+        delay = max(delay_after(failures, first=self._backoff_first, longest=longest), self._bucket.wait(), at_least)
         self._retries.inc()
         self.add_after(key, delay)
         return delay

@@ -73,7 +73,7 @@ class Selection:
 
 
 class QuietGc:
-    """No cyclic garbage collection while first lists are decoded: it is most of their cost, and they hold no cycles.
+    """No cyclic garbage collection while long first lists are decoded: it is most of their cost; they hold no cycles.
 
     The objects of the lists are frozen afterwards: they never need to be looked through again.
     """
@@ -238,8 +238,6 @@ class Reflector:
         selection = self.selection
         metrics.REFLECTOR_LISTS.labels(self.client.host, self.resource.plural).inc()
         with contextlib.ExitStack() as stack:
-            if not self.synced.is_set():
-                stack.enter_context(QuietGc.hold())
             objects: dict[Key, Raw] = {}
             version = ""
             pages = self.client.list_pages(
@@ -253,6 +251,8 @@ class Reflector:
                 async for page in pages:
                     self._heard()
                     version = page.resource_version
+                    if page.token and not objects and not self.synced.is_set():
+                        stack.enter_context(QuietGc.hold())
                     for raw in page.items:
                         shaped = self._shaped(raw)
                         objects[key_of(shaped)] = shaped

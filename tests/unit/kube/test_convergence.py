@@ -93,9 +93,9 @@ async def test_cache_and_work_end_equal_to_the_server_through_random_faults(
                 await server.start()
             await asyncio.sleep(0.03)
         server.heal()
-        await until(
-            lambda: mirrored(server) and equal(copier.maps, server), timeout=25, what="copies equal to originals"
-        )
+        await until(lambda: equal(copier.maps, server), timeout=60, what="cache equal to server")
+        await until(lambda: mirrored(server), timeout=60, what="copies equal to originals")
+        await until(lambda: equal(copier.maps, server), timeout=60, what="cache equal to server at the end")
         assert len(copier.copies.store) == len(server.storage.collection(COPIES))
         work.cancel()
         await asyncio.wait({work})

@@ -88,7 +88,7 @@ async def three(server: FaultServer, connect: Connect) -> AsyncIterator[Watcher]
     for candidate in candidates:
         await candidate.stop()
     assert watcher.most == 1, "two candidates led at once"
-    assert watcher.looks > 100
+    assert watcher.looks > 10
 
 
 async def _leader(watcher: Watcher, *, other_than: Candidate | None = None) -> Candidate:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netclaim.kube.lines import LineTooLong, split
@@ -19,6 +19,7 @@ async def _lines(pieces: list[bytes], limit: int = 2**20) -> list[bytes]:
     return [line async for line in split(_chunks(pieces), limit=limit)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=20)), st.lists(st.integers(0, 200), max_size=10))
 async def test_lines_are_the_same_however_the_stream_is_cut(parts: list[bytes], cuts: list[int]) -> None:
     """T22: a line may come in any number of pieces, and several lines in one."""

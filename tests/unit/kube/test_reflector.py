@@ -264,10 +264,12 @@ async def test_a_burst_of_10000_events_does_not_stall_the_loop(server: FaultServ
 
 async def test_garbage_collection_is_on_again_after_the_first_list(server: FaultServer, client: Client) -> None:
     """T23: memory of later cycles is given back."""
+    for number in range(1100):
+        server.storage.create(MAPS, config_map(f"c{number:04}"))
     cluster = Cluster(client, pace=BRISK)
     cluster.reflect(CONFIG_MAPS)
     cluster.reflect(CONFIG_MAPS, namespace="shop")
-    server.inject(Fault.RESET, when=lambda request: request.verb == "list" and bool(request.key[0]))
+    server.inject(Fault.RESET, when=lambda request: request.verb == "list" and server.count("list") > 2)
     async with following(cluster):
         assert gc.isenabled()
 

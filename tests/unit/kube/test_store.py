@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netclaim.api.meta import Raw
@@ -19,6 +19,7 @@ def _team(raw: Raw) -> list[str]:
     return [raw["data"]["team"]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "y", None]), st.sampled_from("12"))))
 def test_an_index_equals_a_search_after_any_history(steps: list[tuple[str, str | None, str]]) -> None:
     """T26: a lookup never shows what a full search would not."""
@@ -53,6 +54,14 @@ def test_another_uid_under_the_same_name_is_a_deletion_and_an_addition() -> None
     store.put(_object("a", 1, uid="first"))
     store.put(_object("a", 2, uid="second"))
     assert [change.kind for change in changes] == ["added", "deleted", "added"]
+
+
+def test_a_late_message_about_a_former_namesake_is_ignored() -> None:
+    """T06: the dead object does not take the living one's place."""
+    store = Store(CONFIG_MAPS)
+    store.put(_object("a", 5, uid="second", team="new"))
+    store.put(_object("a", 3, uid="first", team="old"))
+    assert [raw["data"]["team"] for raw in store.all()] == ["new"]
 
 
 def test_the_same_version_again_is_no_change() -> None:
