@@ -33,6 +33,9 @@ from node_agent.rows import Row, State, Withdrawal
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.report")
 
+ROUTER_AGAIN: Final = 0.1
+"""Seconds until the store is asked again for the router that was just written."""
+
 NODE_AGAIN: Final = 10.0
 """Seconds until a Node that is not registered is looked for again."""
 
@@ -243,8 +246,8 @@ class Reports:
     async def _report(self, key: Key) -> float | None:
         device = key[1]
         rows = [row for row in await self._journal.of_device(device) if row.state is State.ADDED]
-        # Without a router nothing is advertised; the router that appears brings all rows back here.
-        if rows and self._has_router() and not await self._advertise(rows[-1]):
+        waits = bool(rows) and not self._has_router()
+        if rows and not waits and not await self._advertise(rows[-1]):
             await self._close(rows[-1])
             return None
         async with self.withdrawing.hold(device):
@@ -255,7 +258,8 @@ class Reports:
                 await self._journal.settle(owed)
                 self._confirmed = {one for one in self._confirmed if one[0] != owed.container}
         metrics.WITHDRAWALS.set(len(await self._journal.withdrawals()))
-        return None
+        # A router that was just written shows in the store soon; without a Node it brings all rows back here later.
+        return ROUTER_AGAIN if waits and self.router.uid else None
 
     async def _advertise(self, row: Row) -> bool:
         """Write the advertisement where it differs. False: the attachment is another container's now."""

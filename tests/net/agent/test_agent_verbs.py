@@ -1,6 +1,8 @@
 """ADD and DEL through the executed binary, against a real kernel and a real API server (R35, R37)."""
 
 import asyncio
+import json
+import time
 
 import pytest
 
@@ -304,3 +306,39 @@ async def test_a_device_of_somebody_else_is_never_touched(world: World) -> None:
     await node.cni("DEL", guest)
     assert "stranger" in await node.ip("-o", "link")
     await world.withdrawn("web-0-eth0")
+
+
+async def test_a_kept_del_is_played_while_the_agent_runs_and_never_undoes_a_younger_add(world: World) -> None:
+    """T12: the spool is read when a file appears; T06: an old message does not touch what came after it."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("web-0-eth0", 36, 65, 2)
+    guest = await world.guest("web-0-eth0")
+    before = time.time_ns()
+    await node.cni("ADD", guest)
+    old = {"protocol": 1, "containerID": guest.container, "ifName": "eth0", "at": before}
+    (node.spool / "old.json").write_text(json.dumps(old))
+    await until(lambda: not list(node.spool.iterdir()), what="the old call is dealt with")
+    await node.cni("CHECK", guest)
+    await node.cni("DEL", guest, env={"NETCLAIM_CNI_SOCKET": str(node.folder / "absent.sock")})
+
+    async def gone() -> bool:
+        return not await node.traces()
+
+    await until(gone, what="the kept call is played")
+    await world.withdrawn("web-0-eth0")
+
+
+async def test_a_tap_is_made_for_a_hypervisor_and_taken_away(world: World) -> None:
+    """R35: Hypervisor mode through the same call; the namespace of the Pod is left alone."""
+    (node,) = await world.add_nodes("a")
+    await world.attach("vm-0-eth0", 36, 65, 2, mode="Hypervisor")
+    guest = await world.guest("vm-0-eth0")
+    result = (await node.cni("ADD", guest)).json
+    assert [interface["name"] for interface in result["interfaces"]] == ["G00000000A013H"]
+    assert "tun type tap" in await node.ip("-d", "link", "show", "G00000000A013H")
+    assert (await guest.run("ip", "-o", "link")).out.count("\n") == 1
+    await node.cni("CHECK", guest)
+    assert (await world.advertised("vm-0-eth0"))["spec"]["prefixes"] == ["fd20:0:1:2::/96", "10.128.0.2/32"]
+    await node.cni("DEL", guest)
+    assert await node.traces() == []
+    await world.withdrawn("vm-0-eth0")
