@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ from node_agent.datapath.errors import (
     LinkMissingError,
     NamespaceGoneError,
 )
-from node_agent.datapath.execute import Executor
+from node_agent.datapath.execute import Executor, write_settings
 from node_agent.datapath.model import (
     Address,
     Attachment,
@@ -44,7 +45,7 @@ from node_agent.datapath.model import (
 )
 from node_agent.datapath.netlink import Netlink, route_socket
 from node_agent.datapath.nft import Firewall
-from node_agent.datapath.objects import Ensure, Remove, RemoveElements
+from node_agent.datapath.objects import Ensure, Remove, RemoveElements, SetSysctl
 from node_agent.datapath.observe import Observer
 
 __all__ = ["Datapath", "RouteChange", "Stray"]
@@ -173,14 +174,15 @@ class Datapath:
         self._raised[attachment.device] = record
         if record.netns is None:
             return
-        host = await self._executor.device(attachment.device)
-        async with self._inside(record.netns) as guest:
+        peer = await self._executor.peer(attachment.device)
+        settings = [step for step in steps.guest if isinstance(step, SetSysctl)]
+        async with self._inside(record.netns, settings) as guest:
             inside = await guest.device(attachment.guest_ifname)
-            if inside is None or host is None or inside.index != host.peer:
+            if inside is None or inside.index != peer:
                 raise DeviceTakenError(
                     attachment.guest_ifname, "", f"in {record.netns} it is not the other end of {attachment.device}"
                 )
-            await guest.run(steps.guest)
+            await guest.run(step for step in steps.guest if not isinstance(step, SetSysctl))
         await self._executor.until_running(attachment.device)
 
     async def adopt(self, record: Record) -> None:
@@ -336,10 +338,11 @@ class Datapath:
     async def _ensure_gateways(self, attachment: Attachment) -> None:
         state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())
         async with state.lock:
-            for gateway in plan.gateways(attachment):
-                if gateway not in state.gateways:
-                    await self._executor.run(plan.gateway_up(self.config, attachment.vpc, gateway))
-                    state.gateways.add(gateway)
+            missing = [gateway for gateway in plan.gateways(attachment) if gateway not in state.gateways]
+            await self._executor.run(
+                step for gateway in missing for step in plan.gateway_up(self.config, attachment.vpc, gateway)
+            )
+            state.gateways.update(missing)
 
     async def _release_gateways(self, attachment: Attachment) -> None:
         state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())
@@ -351,9 +354,17 @@ class Datapath:
                 state.gateways.discard(gateway)
 
     @asynccontextmanager
-    async def _inside(self, netns: str) -> AsyncIterator[Executor]:
-        """An executor in a guest's namespace, for as long as one call needs it. Raises NamespaceGoneError."""
-        netlink = Netlink(await namespaces.within(netns, route_socket), self._threads)
+    async def _inside(self, netns: str, settings: Collection[SetSysctl] = ()) -> AsyncIterator[Executor]:
+        """An executor in a guest's namespace, for as long as one call needs it; ``settings`` are written on the way in.
+
+        Raises NamespaceGoneError, KernelRefusedError.
+        """
+
+        def enter() -> socket.socket:
+            write_settings(settings)
+            return route_socket()
+
+        netlink = Netlink(await namespaces.within(netns, enter), self._threads)
         try:
             yield Executor(netlink, netns=netns)
         finally:

@@ -47,6 +47,8 @@ _Judge = Callable[[list[Received] | Refusal], None]
 class _Request:
     message: Message
     judge: _Judge
+    guards: bool = False
+    """Whether no device may be put up when this is refused."""
 
 
 class Executor:
@@ -58,11 +60,13 @@ class Executor:
         self._firewall = firewall
         self._netns = netns
         self._index = dict(_ALWAYS)
+        self._peer: dict[str, int] = {}
 
     async def run(self, steps: Iterable[Step]) -> None:
         """Carry out steps in order; the first that fails ends it. Raises DatapathError.
 
-        Steps up to the next one that must not be reached after a failure (a device put up) travel together.
+        Steps travel together up to one that must not be reached after a failure: a device is put up only after the
+        rules before it are known to be there.
         """
         pending: list[_Request] = []
         settings: list[SetSysctl] = []
@@ -74,14 +78,14 @@ class Executor:
                     await self._learn(step, pending)
                     pending += self._object_requests(step)
                 case SetLink():
-                    if step.up:
+                    if step.up and any(request.guards for request in pending):
                         await self._flush(pending)
                     pending.append(await self._set_link_request(step, pending))
                 case RemoveLink(device):
                     pending.append(_Request(messages.del_link(device), _judge_removal(step)))
                     await self._flush(pending)
                     # Its peer, whose name is not known here, is gone too: every index is asked for again.
-                    self._index = dict(_ALWAYS)
+                    self._forget()
                 case SetSysctl():
                     await self._flush(pending)
                     settings.append(step)
@@ -99,9 +103,22 @@ class Executor:
                 self._index.pop(name, None)
                 return None
             raise KernelRefusedError(f"to read the device {name}", answer.code, answer.said)
-        found = decode.device(answer[0])
-        self._index[name] = found.index
+        return self._learned(decode.device(answer[0]))
+
+    async def peer(self, name: str) -> int | None:
+        """The index of the other end of a veth, in its own namespace; from memory where it is known."""
+        if name not in self._peer:
+            await self.device(name)
+        return self._peer.get(name)
+
+    def _learned(self, found: Device) -> Device:
+        self._index[found.name] = found.index
+        self._peer[found.name] = found.peer
         return found
+
+    def _forget(self) -> None:
+        self._index = dict(_ALWAYS)
+        self._peer = {}
 
     async def index(self, name: str) -> int | None:
         """The index of a device, from memory where it is known."""
@@ -199,7 +216,7 @@ class Executor:
         for attempt in range(_MEMORY_TRIES):
             answers = await self.netlink.exchange([request.message for request in requests])
             if any(isinstance(answer, Refusal) and answer.code == errno.ENODEV for answer in answers):
-                self._index = dict(_ALWAYS)  # somebody removed a device: no index is to be trusted
+                self._forget()  # somebody removed a device: no index is to be trusted
             short_of_memory = []
             for request, answer in zip(requests, answers, strict=True):
                 last = attempt == _MEMORY_TRIES - 1
@@ -225,7 +242,8 @@ class Executor:
             return []  # to be removed, and its device is gone: so is the object
         if isinstance(step, Remove):
             return [_Request(messages.remove(step.object, self._index), _judge_removal(step))]
-        return [_Request(messages.ensure(step.object, self._index), _judge_presence(step))]
+        guards = isinstance(step.object, Rule)
+        return [_Request(messages.ensure(step.object, self._index), _judge_presence(step), guards)]
 
     async def _set_link_request(self, step: SetLink, pending: list[_Request]) -> _Request:
         master = None
@@ -271,7 +289,7 @@ class Executor:
         def learn(answer: list[Received] | Refusal) -> None:
             _judge(step)(answer)
             if isinstance(answer, list) and then_read is not None:
-                self._index[then_read] = decode.device(answer[0]).index
+                self._learned(decode.device(answer[0]))
 
         if then_read is not None:
             pending.append(_Request(messages.get_link(then_read), learn))
@@ -296,21 +314,22 @@ class Executor:
         """Write settings that follow each other; in a guest's namespace by one thread that ends with them."""
         chosen = list(settings)
         settings.clear()
-
-        def write() -> None:
-            for each in chosen:
-                try:
-                    namespaces.write_sysctl(each.path, each.value, optional=each.optional)
-                except OSError as error:
-                    said = f"/proc/sys/{each.path}: {error.strerror}"
-                    raise KernelRefusedError(each, error.errno or errno.EIO, said) from error
-
         if not chosen:
             return
         if self._netns is None:
-            write()
+            write_settings(chosen)
         else:
-            await namespaces.within(self._netns, write)
+            await namespaces.within(self._netns, lambda: write_settings(chosen))
+
+
+def write_settings(settings: Iterable[SetSysctl]) -> None:
+    """Write settings of the calling thread's namespace. Raises KernelRefusedError."""
+    for each in settings:
+        try:
+            namespaces.write_sysctl(each.path, each.value, optional=each.optional)
+        except OSError as error:
+            said = f"/proc/sys/{each.path}: {error.strerror}"
+            raise KernelRefusedError(each, error.errno or errno.EIO, said) from error
 
 
 def _adorn(link: Link, *, new: bool) -> list[Message]:
