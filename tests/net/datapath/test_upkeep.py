@@ -68,7 +68,7 @@ async def test_check_names_firewall_elements_and_tables_that_are_gone(bench: Lab
 
 
 async def test_a_flushed_firewall_comes_back_open_for_the_guests_that_live_here(bench: Lab, node: Node) -> None:
-    """REPORT pitfall 13: one flush and it is gone; setting the node up heals it, for everybody at once."""
+    """Data path design: one flush and it is gone; setting the node up heals it, for everybody at once."""
     first, second = await bench.attach(new_guest(bench)), await bench.attach(new_guest(bench))
     node.namespace.exec("nft", "flush", "ruleset")
     await node.call("setup_node")
@@ -180,7 +180,7 @@ async def test_an_inventory_names_every_device_with_its_owner(bench: Lab, node: 
 
 
 async def test_the_uplink_that_went_down_and_up_gets_its_routes_back(bench: Lab, node: Node) -> None:
-    """REPORT pitfall 6: it has lost the routes to the other nodes; the SIDs hang on the pair and stay."""
+    """Data path design: it has lost the routes to the other nodes; the SIDs hang on the pair and stay."""
     await node.call("follow_links")
     await node.call("set_nodes", nodes=[["fd5f:0:0:2::/64", "fd00:aa::2"]])
     guest = await bench.attach(new_guest(bench))

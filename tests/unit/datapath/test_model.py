@@ -63,7 +63,7 @@ def test_a_node_without_a_64_in_its_block_is_refused() -> None:
 
 
 def test_the_firewall_drops_by_default_and_lets_a_guest_out_with_its_own_sources_only() -> None:
-    """REPORT: an unknown G interface is closed; with VRF the hook runs twice, so the VRF device passes first."""
+    """Data path design: an unknown G interface is closed; with VRF the VRF device passes first."""
     rules, vrf = firewall.ruleset(config(Routing.RULES)), firewall.ruleset(config(Routing.VRF))
     for text in (rules, vrf):
         guest = text.split("chain guest {\n")[1].split("}\n")[0].strip().splitlines()

@@ -57,7 +57,7 @@ def _all_of(settings: NodeConfig, attachment: Attachment) -> tuple[Step, ...]:
 @unhurried
 @given(configs, attachments())
 def test_rules_and_firewall_are_there_before_a_host_end_is_up(settings: NodeConfig, attachment: Attachment) -> None:
-    """REPORT pitfall 7: otherwise the guest falls into the tables local and main."""
+    """Data path design: otherwise the guest falls into the tables local and main."""
     steps = _all_of(settings, attachment)
     up = _first(steps, SetLink, device=attachment.device, up=True)
     assert _first(steps, Create) == 0
@@ -84,7 +84,7 @@ def test_a_device_is_made_closed_whatever_its_families(settings: NodeConfig, att
 @unhurried
 @given(configs, attachments())
 def test_detach_closes_first_and_takes_the_rules_away_last(settings: NodeConfig, attachment: Attachment) -> None:
-    """REPORT: down before the device goes, the device before its rules (a stale rule revives for its name)."""
+    """Data path design: down before the device goes, the device before its rules (a stale rule revives)."""
     steps = plan.detach(settings, attachment)
     assert steps[0] == SetLink(attachment.device, up=False)
     assert steps[1] == RemoveLink(attachment.device)
@@ -149,7 +149,7 @@ def test_a_vpc_is_closed_before_its_pair_is_up(settings: NodeConfig, vpc: Vpc) -
 @unhurried
 @given(configs, vpcs)
 def test_the_locator_block_is_unreachable_for_tenants_whatever_they_route(settings: NodeConfig, vpc: Vpc) -> None:
-    """REPORT pitfall 8: a VPC's default route reopens the way to the segments without it."""
+    """Data path design: a VPC's default route reopens the way to the segments without it."""
     guards = [route for route in plan.vpc_tables(settings, vpc) if route.destination == BLOCK]
     assert [(guard.table, guard.kind) for guard in guards] == [
         (plan.tenant_table(settings, vpc), RouteKind.UNREACHABLE)
@@ -238,7 +238,7 @@ def test_segments_are_locator_vpc_and_function() -> None:
 @unhurried
 @given(attachments())
 def test_a_vrf_is_joined_before_any_address_and_before_up(attachment: Attachment) -> None:
-    """REPORT: enslaving cycles the addresses; their local routes have to land in T, not in local."""
+    """Data path design: enslaving cycles the addresses; their local routes have to land in T, not in local."""
     settings = config(Routing.VRF)
     steps = _all_of(settings, attachment)
     joined = _first(steps, SetLink, device=attachment.device, master=attachment.vpc.vrf)
@@ -252,7 +252,7 @@ def test_a_vrf_is_joined_before_any_address_and_before_up(attachment: Attachment
 @unhurried
 @given(vpcs)
 def test_a_vrfs_rules_come_before_the_kernels_own_and_its_table_is_whole_before_it_is_up(vpc: Vpc) -> None:
-    """REPORT: rules 899 to 901 before the l3mdev rule at 1000; T complete before the device is up."""
+    """Data path design: rules 899 to 901 before the l3mdev rule at 1000; T complete before the device is up."""
     settings = config(Routing.VRF)
     steps = plan.vpc_up(settings, vpc)
     assert all(rule.priority < 1000 for rule in plan.vpc_rules(settings, vpc))
@@ -263,7 +263,7 @@ def test_a_vrfs_rules_come_before_the_kernels_own_and_its_table_is_whole_before_
 
 
 def test_a_gateway_never_stays_in_the_table_local() -> None:
-    """REPORT pitfall 2: a tenant picks it, and the node would lose that address."""
+    """Data path design: a tenant picks it, and the node would lose that address."""
     settings, vpc = config(Routing.RULES), Vpc(62, 7)
     hidden, local = plan.gateway_up(settings, vpc, IPv6Address("fd20:0:1::1"))
     assert isinstance(hidden, EnsureHidden)
@@ -296,7 +296,7 @@ def test_the_guest_comes_last_and_has_all_it_needs_before_it_is_up(attachment: A
 def test_every_address_has_its_neighbour_and_its_route_with_the_gateway_as_source(
     settings: NodeConfig, attachment: Attachment
 ) -> None:
-    """REPORT pitfall 9: without the source an address of the node leaks to the guest."""
+    """Data path design: without the source an address of the node leaks to the guest."""
     held = plan.host_objects(settings, attachment)
     assert {each.address for each in held if isinstance(each, Neighbour)} == {
         each.address for each in attachment.addresses
@@ -331,7 +331,7 @@ def test_a_machine_gets_a_tap_and_nothing_is_done_inside_of_it(attachment: Attac
 def test_a_node_is_walled_before_it_forwards_for_anybody_and_local_is_never_without_a_rule(
     settings: NodeConfig,
 ) -> None:
-    """REPORT: the firewall before any attachment; the rule for local is added before the kernel's own is removed."""
+    """Data path design: the firewall first; local is never without a rule."""
     steps = plan.node_up(settings)
     assert _positions(steps, LoadFirewall)
     for family in (4, 6):
@@ -343,7 +343,7 @@ def test_a_node_is_walled_before_it_forwards_for_anybody_and_local_is_never_with
 @unhurried
 @given(configs)
 def test_segments_are_looked_up_for_packets_from_the_uplink_only(settings: NodeConfig) -> None:
-    """REPORT: a guest cannot use its own node's segments, whatever else fails."""
+    """Data path design: a guest cannot use its own node's segments, whatever else fails."""
     leading = [
         each
         for each in plan.node_objects(settings)
@@ -354,7 +354,7 @@ def test_segments_are_looked_up_for_packets_from_the_uplink_only(settings: NodeC
 
 
 def test_a_locator_of_another_node_leads_over_the_uplink_or_its_router() -> None:
-    """REPORT step 6."""
+    """Data path design: every node's locator is routed to its underlay address."""
     node = RemoteNode(IPv6Network("fd5f:0:0:b::/64"), IPv6Address("fd00:aa::2"))
     settings = config(Routing.RULES)
     assert plan.locator_route(settings, node).via == node.underlay
