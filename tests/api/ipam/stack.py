@@ -15,6 +15,7 @@ from netclaim.api.meta import Raw
 from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster, run_reflectors
 from netclaim.kube.errors import NotFound
+from nso.ipam import invariants
 from nso.ipam.registration import Controllers, build
 from tests.control_plane import ControlPlane
 from tests.waiting import until
@@ -193,3 +194,48 @@ async def ipam_control_plane() -> AsyncIterator[str]:
         if not running:
             plane.stop()
             shutil.rmtree(run_dir, ignore_errors=True)
+
+
+async def make_pool(client: Client, project: str, cidr: str, *, name: str = "few", **spec: object) -> None:
+    """A class and a root pool of single addresses."""
+    class_spec = {"ipFamily": "IPv4", "prefixLength": 32, **(spec.pop("of_class", None) or {})}  # type: ignore[dict-item]
+    await client.create(resources.IP_CLASSES, {"metadata": {"name": name, "namespace": project}, "spec": class_spec})
+    pool = {"cidr": cidr, "classNames": [name], **spec}
+    await client.create(resources.IP_POOLS, {"metadata": {"name": name, "namespace": project}, "spec": pool})
+
+
+async def pool_ready(client: Client, project: str, pool: str, status: str, reason: str | None = None) -> str:
+    """The message of Ready once it has this status (and reason)."""
+
+    async def look() -> str | None:
+        found = (await client.get(resources.IP_POOLS, project, pool)).get("status") or {}
+        for condition in found.get("conditions") or ():
+            if (
+                condition["type"] == ipam.READY
+                and condition["status"] == status
+                and reason in {None, condition["reason"]}
+            ):
+                return str(condition["message"])
+        raise AssertionError(f"{pool}: {found}")
+
+    return await until(look, timeout=10, what=f"IPPool {pool} Ready={status}")
+
+
+async def violations(client: Client, project: str) -> list[invariants.Violation]:
+    """What the checker finds in one project; allocations are read first."""
+    held = await client.list(resources.IP_ALLOCATIONS, project)
+    claims = await client.list(resources.IP_CLAIMS, project)
+    pools = await client.list(resources.IP_POOLS, project)
+    classes = await client.list(resources.IP_CLASSES, project)
+    return invariants.check(classes=classes, pools=pools, claims=claims, allocations=held)
+
+
+async def consistent(client: Client, project: str) -> None:
+    """Wait until the checker finds nothing: counters follow within a second or so."""
+
+    async def look() -> bool:
+        found = await violations(client, project)
+        assert not found, [str(each) for each in found]
+        return True
+
+    await until(look, timeout=15, what=f"no violation in {project}", interval=0.3)

@@ -1,0 +1,88 @@
+"""Pools: deleted under live claims, overlapping, of mixed classes, carved from another project."""
+
+import secrets
+from ipaddress import ip_network
+
+from netclaim.api import ipam as api
+from netclaim.api import resources
+from netclaim.kube.client import Client
+from tests.api.ipam.stack import allocations, bound, claim, get, make, make_pool, pool_ready, refused, release, running
+from tests.waiting import until
+
+
+async def test_a_pool_that_a_user_deletes_under_a_live_claim_waits_for_it(
+    ipam: Client, home: str, kubeconfig: str
+) -> None:
+    """T07: nothing new comes in, what is held stays, and the pool goes when the last one leaves."""
+    await make_pool(ipam, home, "192.0.2.0/29")
+    async with running(kubeconfig):
+        await make(ipam, claim(home, "old", class_name="few"))
+        held = (await bound(ipam, home, "old"))["cidr"]
+        await ipam.delete(resources.IP_POOLS, home, "few")
+        await make(ipam, claim(home, "new", class_name="few"))
+        await refused(ipam, home, "new", api.REASON_NO_OFFERING_POOL)
+        assert (await get(ipam, home, "old"))["status"]["cidr"] == held
+        await release(ipam, home, ["old"])
+
+        async def gone() -> bool:
+            return "few" not in [raw["metadata"]["name"] for raw in await ipam.list(resources.IP_POOLS, home)]
+
+        await until(gone, timeout=15, what="the pool is gone")
+
+
+async def test_a_root_that_overlaps_another_is_refused_and_taken_up_when_the_other_goes(
+    ipam: Client, home: str, kubeconfig: str
+) -> None:
+    """OverlapsPool names the other; a pool that is Ready wins."""
+    await make_pool(ipam, home, "192.0.2.0/29")
+    async with running(kubeconfig):
+        await pool_ready(ipam, home, "few", "True")
+        await make_pool(ipam, home, "192.0.2.0/24", name="wide")
+        assert f"{home}/few" in await pool_ready(ipam, home, "wide", "False", api.REASON_OVERLAPS_POOL)
+        await ipam.delete(resources.IP_POOLS, home, "few")
+        await pool_ready(ipam, home, "wide", "True")
+
+
+async def test_classes_of_one_pool_must_agree(ipam: Client, home: str, kubeconfig: str) -> None:
+    """MixedBlocks: every pool hands out blocks of one length, which is what makes names unique."""
+    async with running(kubeconfig):
+        await make_pool(ipam, home, "192.0.2.0/24")
+        spec = {"ipFamily": "IPv4", "prefixLength": 28}
+        await ipam.create(resources.IP_CLASSES, {"metadata": {"name": "wide", "namespace": home}, "spec": spec})
+        both = [{"op": "replace", "path": "/spec/classNames", "value": ["few", "wide"]}]
+        await ipam.json_patch(resources.IP_POOLS, home, "few", both)
+        assert "wide (IPv4 /28" in await pool_ready(ipam, home, "few", "False", api.REASON_MIXED_BLOCKS)
+
+
+async def test_a_project_carves_from_another_only_with_its_consent(ipam: Client, home: str, kubeconfig: str) -> None:
+    """`sharedWith`: the carve lies in the parent pool's namespace; without consent it says NotShared."""
+    owner = f"ipam-{secrets.token_hex(3)}"
+    await ipam.create(resources.NAMESPACES, {"metadata": {"name": owner}})
+    spec = {"ipFamily": "IPv4", "prefixLength": 26}
+    await ipam.create(resources.IP_CLASSES, {"metadata": {"name": "slices", "namespace": owner}, "spec": spec})
+    shared = {"cidr": "203.0.113.0/24", "classNames": ["slices"]}
+    await ipam.create(resources.IP_POOLS, {"metadata": {"name": "shared", "namespace": owner}, "spec": shared})
+    leaf = {"ipFamily": "IPv4", "prefixLength": 32}
+    await ipam.create(resources.IP_CLASSES, {"metadata": {"name": "leaf", "namespace": home}, "spec": leaf})
+    carved = {"parentRef": {"namespace": owner, "name": "shared"}, "prefixLength": 26, "classNames": ["leaf"]}
+    await ipam.create(resources.IP_POOLS, {"metadata": {"name": "slice", "namespace": home}, "spec": carved})
+    async with running(kubeconfig):
+        assert owner in await pool_ready(ipam, home, "slice", "False", "NotShared")
+        consent = {"matchLabels": {"kubernetes.io/metadata.name": home}}
+        await ipam.json_patch(
+            resources.IP_POOLS, owner, "shared", [{"op": "add", "path": "/spec/sharedWith", "value": consent}]
+        )
+        await pool_ready(ipam, home, "slice", "True")
+        await make(ipam, claim(home, "guest", class_name="leaf"))
+        assert ip_network((await bound(ipam, home, "guest"))["cidr"]).subnet_of(ip_network("203.0.113.0/26"))
+        (carve,) = await allocations(ipam, owner)
+        assert carve["spec"]["purpose"] == "Carve"
+        assert carve["spec"]["claimRef"]["namespace"] == home
+        await release(ipam, home)
+        await ipam.delete(resources.IP_POOLS, home, "slice")
+
+        async def given_back() -> bool:
+            return not await allocations(ipam, owner)
+
+        await until(given_back, timeout=15, what="the carve is given back to the owner")
+        await ipam.delete(resources.NAMESPACES, None, owner)
