@@ -16,9 +16,11 @@ from netclaim.api.meta import KubeObject
 from netclaim.api.resources import Resource
 from netclaim.kube.client import Client
 from netclaim.kube.errors import Invalid
-from tests.api.validation_cases import BASE, CASES, POD_TEMPLATE, Case, laid_over, templates
+from tests.api.validation import attachments, compute, ipam, networking
+from tests.api.validation.table import BASE, POD_TEMPLATE, Case, laid_over, templates
 from tests.control_plane import ControlPlane
 
+CASES = [*networking.CASES, *attachments.CASES, *ipam.CASES, *compute.CASES]
 OURS = [kind for kind in KINDS if kind.DEFINITION.categories]
 
 
