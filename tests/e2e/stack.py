@@ -2,6 +2,7 @@
 
 import ipaddress
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,11 @@ class Stack:
             namespace, pod, "/bin/busybox", "ping", family, "-c", str(count), "-W", "2", address, check=False
         )
         return f"{count} packets transmitted, {count} packets received" in report
+
+    def unanswered(self, namespace: str, pod: str, addresses: Iterable[str]) -> list[str]:
+        """Those of ``addresses`` whose first ping from inside the Pod is not answered within two seconds."""
+        script = 'for a in "$@"; do /bin/busybox ping -c 1 -W 2 "$a" > /dev/null || echo "$a"; done'
+        return self.execute(namespace, pod, "/bin/sh", "-c", script, "pings", *addresses).split()
 
     def received(self, namespace: str, pod: str) -> int:
         """Packets that the Pod's eth0 has received so far."""
