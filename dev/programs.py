@@ -47,7 +47,7 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
 
     programs = [
         program(
-            "ipam", "nso", "--controllers", "ipam", "--kubeconfig", ipam, "--pool-linger", "3", "--orphan-grace", "15"
+            "ipam", "nso", "--controllers", "ipam", "--kubeconfig", ipam, "--pool-linger", "1", "--orphan-grace", "15"
         ),
         program(
             "nso",
