@@ -50,7 +50,11 @@ async def test_an_agent_that_dies_at_any_step_of_an_add_leaves_a_whole_guest_or_
 
 
 async def test_an_agent_that_dies_at_any_step_of_a_del_finishes_it_in_its_next_life(world: World) -> None:
-    """The runtime sees a DEL that succeeded (it was kept): whatever the agent had done of it, the rest follows."""
+    """The runtime sees a DEL that succeeded (it was kept): whatever the agent had done of it, the rest follows.
+
+    When something else of the agent is at work in the VPC as the DEL ends, that takes the VPC down instead: the DEL may
+    then be answered, and nothing be kept, before the step at which the agent dies.
+    """
     (a,) = await world.add_nodes("a", start=False)
     await world.attach("one", 36, 1, 2)
     for step in DEL_STEPS:
@@ -62,7 +66,8 @@ async def test_an_agent_that_dies_at_any_step_of_a_del_finishes_it_in_its_next_l
         await a.start(die_at=step)
         await a.cni("DEL", guest)
         await a.died()
-        assert len(list(a.spool.glob("*.json"))) == 1
+        if step != "Datapath.release_vpc:after":
+            assert len(list(a.spool.glob("*.json"))) == 1
         await a.start()
         assert (step, await a.traces()) == (step, [])
         assert list(a.spool.iterdir()) == []

@@ -66,6 +66,7 @@ async def test_a_slot_that_moves_to_another_node_is_reached_there(world: World) 
     await world.withdrawn("two")
     await b.cni("ADD", new)
     await wait_routed(a, "10.128.0.3")
+    await wait_routed(b, "10.128.0.2")
     assert await peer.pings("10.128.0.3")
     assert (await world.facts("two"))["node"] == b.name
     # The first node hears of its old container once more, as after a late DEL: nothing happens.
@@ -125,6 +126,7 @@ async def test_the_api_server_away_stops_neither_del_nor_traffic_and_is_told_whe
     await a.cni("ADD", one)
     await b.cni("ADD", two)
     await wait_routed(a, "10.128.0.3")
+    await wait_routed(b, "10.128.0.2")
     await a.door.shut()
     refused = await a.cni("ADD", three, check=False)
     assert (refused.json["code"], "cannot be asked" in refused.json["msg"]) == (11, True)
@@ -140,6 +142,7 @@ async def test_the_api_server_away_stops_neither_del_nor_traffic_and_is_told_whe
     await wait_unrouted(b, "10.128.0.2")
     await a.cni("ADD", three)
     await wait_routed(a, "10.128.0.3")
+    await wait_routed(b, "10.128.0.4")
     assert await three.pings("10.128.0.3")
 
 
