@@ -124,8 +124,8 @@ async def test_an_account_writes_its_own_project_and_nothing_of_another(pair: Pa
     for resource in (resources.IP_CLAIMS, resources.IP_ALLOCATIONS):
         with pytest.raises(Forbidden):
             await account.delete(resource, pair.other, "kept")
+    ops = [{"op": "replace", "path": "/spec/cidr", "value": "198.51.0.0/16"}]
     with pytest.raises(Forbidden):
-        ops = [{"op": "replace", "path": "/spec/cidr", "value": "198.51.0.0/16"}]
         await account.json_patch(resources.IP_POOLS, pair.other, "public-ipv4", ops)
     assert await names_of(ipam, resources.IP_CLAIMS, pair.other) == ["kept"]
 
