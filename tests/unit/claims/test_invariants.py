@@ -1,8 +1,10 @@
 """Whatever happens in whatever order, with crashes between any two writes: no address leaks, none is shared or lost.
 
 A state machine over the planners of claims and interfaces (T03, T05, T06, T25).
+The long run: ``NETCLAIM_MACHINE_EXAMPLES=20000 python -m pytest tests/unit/claims/test_invariants.py`` takes 10^6 steps.
 """
 
+import os
 from typing import Any
 
 from hypothesis import settings, strategies
@@ -148,4 +150,6 @@ def published(interface: Raw) -> list[str]:
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestLife.settings = settings(
+    max_examples=int(os.environ.get("NETCLAIM_MACHINE_EXAMPLES", "60")), stateful_step_count=50, deadline=None
+)

@@ -1,4 +1,9 @@
-"""The free-block index: strategies, counters, tries in flight, cooling, reservations, and how it heals."""
+"""The free-block index: strategies, counters, tries in flight, cooling, reservations, and how it heals.
+
+The long run: ``NETCLAIM_MACHINE_EXAMPLES=2000 python -m pytest tests/unit/ipam/test_index.py``.
+"""
+
+import os
 
 import pytest
 from hypothesis import settings
@@ -236,4 +241,6 @@ class SpaceMachine(RuleBasedStateMachine):
 
 
 TestSpaceMachine = SpaceMachine.TestCase
-TestSpaceMachine.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestSpaceMachine.settings = settings(
+    max_examples=int(os.environ.get("NETCLAIM_MACHINE_EXAMPLES", "40")), stateful_step_count=60, deadline=None
+)
