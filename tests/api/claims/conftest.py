@@ -18,6 +18,8 @@ from tests.control_plane import ControlPlane
 from tests.waiting import until
 
 SYSTEM = "netclaim-system"
+ALONE = "--leader-elect=false"
+"""The tests kill these programs; the next life need not wait until the Lease of the last one has run out."""
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +38,13 @@ async def ipam_program(control_plane: ControlPlane, system_namespaces: None) -> 
     program = Program(
         control_plane.cluster,
         "claims-ipam",
-        ("--controllers=ipam", f"--kubeconfig={control_plane.ipam_kubeconfig}", "--pool-linger=2", "--orphan-grace=5"),
+        (
+            "--controllers=ipam",
+            f"--kubeconfig={control_plane.ipam_kubeconfig}",
+            "--pool-linger=2",
+            "--orphan-grace=5",
+            ALONE,
+        ),
     )
     await program.start()
     yield program
@@ -55,6 +63,7 @@ async def nso(control_plane: ControlPlane, ipam_program: Program) -> AsyncIterat
             f"--ipam-kubeconfig={control_plane.ipam_kubeconfig}",
             f"--location={LOCATION}",
             "--orphan-grace=5",
+            ALONE,
         ),
     )
     await program.start()
