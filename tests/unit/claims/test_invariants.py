@@ -1,7 +1,7 @@
 """Whatever happens in whatever order, with crashes between any two writes: no address leaks, none is shared or lost.
 
 A state machine over the planners of claims and interfaces (T03, T05, T06, T25).
-The long run: ``NETCLAIM_MACHINE_EXAMPLES=20000 python -m pytest tests/unit/claims/test_invariants.py`` takes 10^6 steps.
+The long run: ``NETCLAIM_MACHINE_EXAMPLES=20000 python -m pytest tests/unit/claims/test_invariants.py``: 10^6 steps.
 """
 
 import os
