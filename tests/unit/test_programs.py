@@ -72,7 +72,9 @@ def test_every_entry_point_of_the_distribution_exists() -> None:
     import tomllib
 
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert set(scripts) == {"nso", "vpc-controller", "netclaim-webhook", "node-agent", "netclaimctl"}
+    programs = {"nso", "vpc-controller", "netclaim-webhook", "node-agent", "netclaimctl"}
+    assert set(scripts) == programs | {"kubectl-netclaim"}
+    assert scripts["kubectl-netclaim"] == scripts["netclaimctl"]
     for name, target in scripts.items():
         assert callable(EntryPoint(name, target, "console_scripts").load()), name
 
