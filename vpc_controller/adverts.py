@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from netclaim.api import resources
@@ -19,13 +18,12 @@ from netclaim.kube.writes import Emit
 from vpc_controller import advert_plan
 from vpc_controller.advert_plan import Heard, Observed, exists, plan
 from vpc_controller.attachments import holding_claim
+from vpc_controller.freshness import FRESH, is_fresh
 
 BY_ATTACHMENT: Final = "attachment"
 BY_ROUTER: Final = "router"
 BY_NODE: Final = "node"
 NODE_LOST_EVENT: Final = "NodeFactsCleared"
-FRESH: Final = timedelta(seconds=3)
-"""How long a new advertisement may go without a word of its node before that is told."""
 
 
 def attachment_keys(raw: Raw) -> Iterable[Key]:
@@ -98,7 +96,7 @@ class Adverts:
             claim,
             attachment,
             heard=tuple(self._heard(one) for one in advertisements),
-            is_fresh=any(_age(one) < FRESH for one in advertisements),
+            is_fresh=any(is_fresh(one) for one in advertisements),
             facts_node_exists=attachment.status.node is None or self._exists(attachment.status.node),
         )
 
@@ -122,9 +120,3 @@ class Adverts:
         routers = self._cluster.store(resources.BGP_ROUTERS).by(BY_NODE, name)
         keys = {(raw["metadata"]["namespace"], raw["metadata"]["name"]) for raw in attachments}
         return keys | {key for router in routers for key in self.keys_of_router(router)}
-
-
-def _age(advertisement: BGPAdvertisement) -> timedelta:
-    """How long ago the advertisement was made; a clock that lags behind the API server's counts as just now."""
-    made = advertisement.metadata.creation_timestamp
-    return datetime.now(UTC) - datetime.fromisoformat(made) if made else timedelta.max

@@ -38,7 +38,8 @@ class Observed:
     """An interface and all that carries its name.
 
     `claim` is the one that holds the interface, if it is there with that uid. `vpc` is the one of the interface's
-    context. `identifier` is the one that the interface holds in that VPC.
+    context. `identifier` is the one that the interface holds in that VPC. `is_fresh`: the interface was made moments
+    ago, and what it waits for is about to follow.
     """
 
     interface: NetworkInterface | None
@@ -47,6 +48,7 @@ class Observed:
     attachment: VPCAttachment | None = None
     definition: NetworkAttachmentDefinition | None = None
     identifier: int | None = None
+    is_fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,14 @@ Step: TypeAlias = Protect | Draw | Attach | LetGo
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The writes of a pass, then one step whose outcome the next pass is planned from."""
+    """The writes of a pass, then one step whose outcome the next pass is planned from.
+
+    `waits` tells that something was left unsaid because it is about to change.
+    """
 
     writes: tuple[Write, ...] = ()
     then: Step | None = None
+    waits: bool = False
 
 
 def plan(seen: Observed, mode: AttachmentMode) -> Plan:
@@ -88,7 +94,8 @@ def plan(seen: Observed, mode: AttachmentMode) -> Plan:
         return _release(seen)
     waits_for = _conflict(seen, interface) or _precondition(interface, seen.vpc) or _move(seen, interface)
     if waits_for is not None:
-        return Plan((*_old_life(seen), *_tell(seen, waits_for)))
+        waits = seen.is_fresh and waits_for.reason in reasons.PASSING and not _was_prepared(seen)
+        return Plan((*_old_life(seen), *(() if waits else _tell(seen, waits_for))), waits=waits)
     if not interface.has_finalizer(cloud.ATTACHED_FINALIZER):
         return Plan(then=Protect(interface))
     if seen.identifier is None:
@@ -96,6 +103,12 @@ def plan(seen: Observed, mode: AttachmentMode) -> Plan:
     if seen.attachment is None:
         return Plan(then=Attach(_attachment(interface, mode)))
     return Plan(tuple(_realize(seen, interface, seen.attachment, mode)))
+
+
+def _was_prepared(seen: Observed) -> bool:
+    """Whether interface or claim say so: that is corrected at once."""
+    told = (_condition(one.status, PREPARED) for one in (seen.interface, seen.claim) if one is not None)
+    return any(one is not None and one.status == "True" for one in told)
 
 
 def exhausted(seen: Observed) -> Plan:

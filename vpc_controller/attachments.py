@@ -21,6 +21,7 @@ from netclaim.kube.objects import uid_of
 from vpc_controller import facts
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Plan, Protect, Step, exhausted, plan
 from vpc_controller.drawing import Drawing, ExhaustedError
+from vpc_controller.freshness import FRESH, is_fresh
 from vpc_controller.identifiers import Draw, chosen, held_attachment, value_of
 from vpc_controller.namespaces import unless_going
 
@@ -49,14 +50,17 @@ class Attachments:
         self._recorder = recorder
         self._mode = mode
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         """Observe, plan, apply; again after each step whose outcome the rest depends on."""
         seen: Observed | None = self._observe(key)
         with unless_going():
             while seen is not None:
                 planned = plan(seen, self._mode)
                 await self._execute(planned)
+                if planned.waits:
+                    return FRESH.total_seconds()
                 seen = await self._advance(planned.then, seen)
+        return None
 
     async def _execute(self, planned: Plan) -> None:
         await apply.execute(self._cluster, planned.writes, self._recorder)
@@ -110,6 +114,7 @@ class Attachments:
             claim=holding_claim(self._cluster, seen.interface),
             vpc=vpc,
             identifier=self._identifier(seen.interface, vpc, seen.attachment),
+            is_fresh=is_fresh(seen.interface),
         )
 
     def _vpc(self, interface: NetworkInterface) -> VPC | None:

@@ -72,6 +72,12 @@ AWAITING_VPC: Final = Reason("AwaitingVPC", "False", "VPC {vpc} of interface {na
 AWAITING_VPC_IDENTIFIER: Final = Reason(
     "AwaitingVPCIdentifier", "False", "VPC {vpc} of interface {name} has no identifier yet ({why})"
 )
+PASSING: Final = frozenset(
+    reason.name
+    for reason in (INTERFACE_NOT_BOUND, AWAITING_ALLOCATION, AWAITING_CONTEXT, AWAITING_VPC, AWAITING_VPC_IDENTIFIER)
+)
+"""What every new interface waits for, mostly for less than a second."""
+
 ATTACHMENT_BEING_RELEASED: Final = Reason(
     "AttachmentBeingReleased",
     "False",

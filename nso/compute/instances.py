@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from netclaim.api import resources
-from netclaim.api.compute import NETWORK_GATE, Instance
+from netclaim.api.compute import NETWORK_GATE, READY, Instance
 from netclaim.api.conditions import condition
 from netclaim.api.managers import COMPUTE
 from netclaim.api.meta import Key, Raw
@@ -23,6 +23,7 @@ from netclaim.kube.writes import ApplyStatus, Delete
 from nso.compute import claims, pods, reasons, render, status
 from nso.compute.claims import Interface
 from nso.compute.observed import Stores
+from nso.compute.pace import Pace
 from nso.compute.pods import Keep, Make, PodStep, Replace, Wait
 from nso.compute.reasons import Refusal
 
@@ -77,6 +78,7 @@ class Instances:
     provides_pods: bool
     clock: Callable[[], float] = time.monotonic
     attempts: dict[str, Attempt] = field(default_factory=dict)
+    pace: Pace = field(default_factory=lambda: Pace(READY))
     _uids: dict[Key, str] = field(default_factory=dict)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -97,13 +99,18 @@ class Instances:
             step, again = Wait(made.why), max(0.05, made.not_before - self.clock())
         elif isinstance(step, Replace):
             again = await self._replace(seen, step)
-        await apply.execute(self.cell, [self._status(seen, step)])
+        told = self._status(seen, step)
+        pause = self.pace.pause(seen.raw, told)
+        if pause > 0:
+            return pause if again is None else min(pause, again)
+        await apply.execute(self.cell, [told])
         return again
 
     def _observe(self, key: Key) -> Seen | None:
         raw = self.stores.instances.get(key)
         if raw is None or is_going(raw):
             self.attempts.pop(self._uids.pop(key, ""), None)
+            self.pace.forget(key)
             return None
         instance = Instance.model_validate(raw)
         owner = instance.spec.workload_ref

@@ -36,6 +36,14 @@ POD_REFUSED: Final = "PodRefused"
 POD_INVALID: Final = "PodInvalid"
 NO_POD_PROVIDER: Final = "NoPodProvider"
 
+ON_ITS_WAY: Final = frozenset(
+    {
+        *("NotBound", "NotAllocated", "NotPrepared", NOT_PROGRAMMED, NOT_READY),
+        *(AWAITING_CLAIM, AWAITING_NETWORK, AWAITING_LOWER, BEING_REPLACED, GATED, POD_PENDING, POD_NOT_READY),
+    }
+)
+"""Stations of an instance that is coming up, its claims' own among them. All others are refusals."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from netclaim.api import resources
-from netclaim.api.compute import Workload
+from netclaim.api.compute import AVAILABLE, Workload
 from netclaim.api.meta import Key, Raw
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
@@ -16,6 +16,7 @@ from netclaim.kube.events import EventRecorder
 from netclaim.kube.objects import is_going, key_of
 from nso.compute import reasons, render, slots, status
 from nso.compute.observed import BY_WORKLOAD, Stores
+from nso.compute.pace import Pace
 from nso.compute.reasons import Refusal
 from nso.compute.slots import MakeClaim, MakeInstance, RemoveInstance, Step, View
 
@@ -35,11 +36,13 @@ class Workloads:
     cell: Cluster
     stores: Stores
     recorder: EventRecorder
+    pace: Pace = field(default_factory=lambda: Pace(AVAILABLE))
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one Workload in line; returns when to look again."""
         raw = self.stores.workloads.get(key)
         if raw is None or is_going(raw):
+            self.pace.forget(key)
             return None
         workload = Workload.model_validate(raw)
         view = self.stores.view(workload)
@@ -47,7 +50,11 @@ class Workloads:
         refusals = await self._carry_out(raw, workload, view, plan)
         waiting = {**plan.waiting, **refusals}
         instances = {key_of(one): one for one in self.stores.instances.by(BY_WORKLOAD, key)}
-        await apply.execute(self.cell, [status.of_workload(raw, workload, view, instances, waiting)])
+        told = status.of_workload(raw, workload, view, instances, waiting)
+        pause = self.pace.pause(raw, told)
+        if pause > 0:
+            return pause
+        await apply.execute(self.cell, [told])
         return LOOK_AGAIN if any(why.reason in _UNWATCHED for why in waiting.values()) else None
 
     async def _carry_out(self, raw: Raw, workload: Workload, view: View, plan: slots.Plan) -> dict[int, Refusal]:
