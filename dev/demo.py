@@ -190,6 +190,15 @@ def addresses(instance: Raw) -> dict[str, str]:
     return out
 
 
+def _program_table(cluster: Cluster, ready_after: dict[str, float]) -> Table:
+    """Start time and resident memory of each program."""
+    table = Table("program", "ready after", "memory")
+    resident = {process["name"]: process["mib"] for process in cluster.processes()}
+    for name, seconds in ready_after.items():
+        table.add_row(name, f"{seconds:.1f} s", f"{resident[name]} MiB")
+    return table
+
+
 def demo(run_dir: Path) -> None:
     """Start a fresh cluster with the programs in ``run_dir``, run every step, and leave the cluster up to look around.
 
@@ -199,8 +208,9 @@ def demo(run_dir: Path) -> None:
     console, began = Console(width=None if sys.stdout.isatty() else 132), time.monotonic()
     cluster = Cluster.up(run_dir, nodes=2, detach=True)
     try:
-        programs.start(cluster, lambda text: console.print(f"  {text}", highlight=False, style="dim"))
+        ready_after = programs.start(cluster, lambda text: console.print(f"  {text}", highlight=False, style="dim"))
         console.print(f"cluster and programs ready after {time.monotonic() - began:.1f} s", highlight=False)
+        console.print(_program_table(cluster, ready_after))
         Demo(cluster, console).run()
     except BaseException:
         cluster.down()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,9 +96,10 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
     return programs
 
 
-def start(cluster: Cluster, say: Say = lambda _: None) -> None:
+def start(cluster: Cluster, say: Say = lambda _: None) -> dict[str, float]:
     """Install CRDs, admission and the CNI binary; start every program; return when all are ready.
 
+    Returns the seconds from its start to its readiness for each program; they start at once and share the machine.
     Raises ClusterError with the end of a program's log when it ends or does not become ready within a minute.
     """
     say("installing the API types on both control planes")
@@ -109,27 +111,30 @@ def start(cluster: Cluster, say: Say = lambda _: None) -> None:
         binary = build_cni_binary()
         for name in cluster.node_names:
             cluster.node(name).install_cni_plugin(binary)
+    began = time.monotonic()
     for program in programs:
         cluster.start(program.name, program.argv, node=program.node, env={"PYTHONPATH": str(ROOT)})
-    deadline = time.monotonic() + READY_WITHIN
-    for program in programs:
-        say(f"waiting until {program.name} is ready")
-        _wait_ready(cluster, program, deadline)
+    waiting, ready_after = list(programs), dict[str, float]()
+    while waiting:
+        for program in list(waiting):
+            if _is_ready(cluster, program):
+                ready_after[program.name] = time.monotonic() - began
+                say(f"{program.name} is ready after {ready_after[program.name]:.1f} s")
+                waiting.remove(program)
+            elif time.monotonic() - began > READY_WITHIN:
+                tail = cluster.log_tail(program.name)
+                raise ClusterError(f"{program.name} is not ready after {READY_WITHIN:.0f} s\n{tail}")
+        time.sleep(0.1)
+    return ready_after
 
 
 def install_types(cluster: Cluster) -> None:
     """Every CRD on both API servers, and the system namespace."""
-    for kubeconfig in (cluster.cell_kubeconfig, cluster.ipam_kubeconfig):
-        kubectl = (str(cluster.kubectl_path), "--kubeconfig", str(kubeconfig))
-        _run(*kubectl, "apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
-        _run(*kubectl, "wait", "--for=condition=Established", "--timeout=60s", "-f", str(ROOT / "crds"))
-        _run(
-            *kubectl,
-            "apply",
-            "-f",
-            "-",
-            stdin=f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SYSTEM_NAMESPACE}}}\n",
-        )
+    namespace = f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SYSTEM_NAMESPACE}}}\n"
+    for plane in ("cell", "ipam"):
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"), plane=plane)
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(ROOT / "crds"), plane=plane)
+        cluster.kubectl("apply", "-f", "-", plane=plane, stdin=namespace)
 
 
 def _install_webhook(cluster: Cluster, programs: list[Program]) -> None:
@@ -140,37 +145,19 @@ def _install_webhook(cluster: Cluster, programs: list[Program]) -> None:
 
     listen = next(p.argv[p.argv.index("--listen") + 1] for p in programs if p.name == "netclaim-webhook")
     documents = manifests(url=f"https://{listen}/mutate-v1-pod")
-    _run(
-        str(cluster.kubectl_path),
-        "--kubeconfig",
-        str(cluster.cell_kubeconfig),
-        "apply",
-        "-f",
-        "-",
-        stdin=yaml.safe_dump_all(documents),
-    )
+    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
 
 
-def _wait_ready(cluster: Cluster, program: Program, deadline: float) -> None:
-    probe: tuple[str, ...] = (
-        sys.executable,
-        "-c",
-        "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=2)",
-        f"http://127.0.0.1:{program.health_port}/readyz",
-    )
-    if program.node is not None:
-        probe = tuple(cluster.node(program.node).command(probe))
-    while subprocess.run(probe, capture_output=True, check=False).returncode:
-        cluster.check(program.name)
-        if time.monotonic() > deadline:
-            raise ClusterError(
-                f"{program.name} is not ready after {READY_WITHIN:.0f} s\n{cluster.log_tail(program.name)}"
-            )
-        time.sleep(0.1)
-
-
-def _run(*argv: str, stdin: str | None = None) -> str:
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ClusterError(f"{' '.join(argv)}: {done.stderr or done.stdout}")
-    return done.stdout
+def _is_ready(cluster: Cluster, program: Program) -> bool:
+    """Ask the program's /readyz, from where it runs. Raises ClusterError when the program has ended."""
+    cluster.check(program.name)
+    url = f"http://127.0.0.1:{program.health_port}/readyz"
+    if program.node is None:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return True
+        except OSError:
+            return False
+    fetch = (sys.executable, "-c", "import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=2)", url)
+    probe = cluster.node(program.node).command(fetch)
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
