@@ -1,5 +1,6 @@
 """The e2e tier's fixtures: one two-node cluster with all programs a session, a fresh project and namespace a test."""
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -28,6 +29,7 @@ from netclaim.api.resources import (
     Resource,
 )
 from netclaim.kube.client import Client
+from netclaim.kube.errors import NotFound
 from nso.ipam import invariants
 from tests.conftest import create_project
 from tests.e2e.stack import Stack
@@ -88,7 +90,8 @@ async def _tenant(stack: Stack, like: str) -> AsyncIterator[Tenant]:
     await stack.cell.create(NAMESPACES, {"metadata": {"name": made.namespace, "labels": labels}})
     yield made
     await _empty(stack, made)
-    await stack.cell.delete(NAMESPACES, None, made.namespace)
+    with contextlib.suppress(NotFound):  # a test may have deleted it
+        await stack.cell.delete(NAMESPACES, None, made.namespace)
     await stack.ipam.delete(NAMESPACES, None, made.project)
 
 
