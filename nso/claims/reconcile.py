@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from netclaim.api import resources
 from netclaim.api.meta import Key, Raw
+from netclaim.freshness import FRESH
 from netclaim.kube.backoff import jittered
 from netclaim.kube.errors import ApiError, Conflict, Lost, Throttled
+from netclaim.kube.writes import Create
 from nso.claims import interfaces, reasons
 from nso.claims.answers import refusal_of_write
 from nso.claims.observed import ClaimSeen
 from nso.claims.plan import plan
+from nso.claims.release import plan_departed
 from nso.claims.view import View
 from nso.execute import Executor, IpamRefused, NameTaken
-from nso.steps import needs_ipam
+from nso.steps import Plan, needs_ipam, writes_of
 
 AWAY: Final = 2.0
 """Seconds, spread, until a claim looks again whether IPAM answers; while its watch says no, nothing is sent."""
@@ -24,12 +28,16 @@ LOOK_AGAIN: Final = 30.0
 
 
 class Claims:
-    """Reconciles one claim at a time; remembers foreign IPClaims that stand in the way."""
+    """Reconciles one claim at a time.
+
+    Remembers foreign IPClaims that stand in the way, and the claims that were asked for and are not bound yet.
+    """
 
     def __init__(self, view: View, executor: Executor) -> None:
         self._view = view
         self._executor = executor
         self._in_the_way: dict[Key, Raw] = {}
+        self._asking: dict[Key, ClaimSeen] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one claim further. What IPAM refuses is told in the claim's status, then tried again."""
@@ -43,17 +51,39 @@ class Claims:
 
     async def _pass(self, key: Key, also: tuple[Raw, ...]) -> float | None:
         seen = await self._view.claim(key, also=also)
+        await self._release_departed(key, seen)
         if seen is None:
             self._in_the_way.pop(key, None)
             return None
         planned = plan(seen)
         if self._view.ipam_is_away and needs_ipam(planned):
             return await self._wait_for_ipam(seen, self._view.ipam_is_away)
+        self._remember(key, seen, planned)
         try:
             await self._executor.run(planned)
         except IpamRefused as refused:
             return await self._refused(seen, refused.cause)
-        return LOOK_AGAIN if key in self._in_the_way else None
+        if key in self._in_the_way:
+            return LOOK_AGAIN
+        return FRESH.total_seconds() if seen.is_fresh else None
+
+    def _remember(self, key: Key, seen: ClaimSeen, planned: Plan) -> None:
+        """From the first IPClaim on until an interface or the claim's own release answers for them."""
+        if seen.claim.is_going or seen.interface is not None or seen.was_bound:
+            self._asking.pop(key, None)
+        elif any(isinstance(write, Create) and write.resource is resources.IP_CLAIMS for write in writes_of(planned)):
+            self._asking[key] = seen
+
+    async def _release_departed(self, key: Key, seen: ClaimSeen | None) -> None:
+        """Give back at once what a claim asked for that went without its release; after a restart the sweep does."""
+        asked = self._asking.get(key)
+        if asked is None or (seen is not None and seen.claim.uid == asked.claim.uid):
+            return
+        try:
+            await self._executor.run(plan_departed(await self._view.departed(asked)))
+        except IpamRefused as refused:
+            raise refused.cause from refused
+        del self._asking[key]
 
     async def _refused(self, seen: ClaimSeen, error: ApiError) -> float | None:
         """Tell what IPAM answered; what only time or an event can change is not an error of ours."""

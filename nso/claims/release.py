@@ -7,6 +7,7 @@ finalizer), nobody (kept under Retain), or the claim itself (asked for, and no i
 from __future__ import annotations
 
 from netclaim.api import resources
+from netclaim.api.ipam import IPClaim
 from netclaim.api.networking import CLAIM_RELEASE_FINALIZER, INTERFACE_RELEASE_FINALIZER
 from netclaim.kube.writes import Delete, DropFinalizer, JsonPatch
 from nso.claims import adoption, reasons, status
@@ -26,11 +27,25 @@ def plan_release(seen: ClaimSeen) -> Plan:
     if seen.interface is not None and seen.interface.minted_for == seen.claim.uid:
         # Kept: the interface is the retention, and gives its addresses back when it is deleted.
         return (_let_go(seen),)
-    own = tuple(one for one in seen.ip_claims if seen.cell.is_for(one, owner(seen.claim)))
+    own = _own(seen)
     deletes = tuple(Delete(resources.IP_CLAIMS, one.key, one.uid) for one in own if not one.is_going)
     if deletes:
         return (EachOf(deletes),)
     return () if own else (_let_go(seen),)
+
+
+def plan_departed(seen: ClaimSeen) -> Plan:
+    """Give back what a claim had asked for that is gone without a release.
+
+    The API server lets a deletion overtake a finalizer that is added at the same moment: the claim is gone although its
+    finalizer was accepted. Only for a claim that was never bound: nothing it asked for was ever in use.
+    """
+    deletes = tuple(Delete(resources.IP_CLAIMS, one.key, one.uid) for one in _own(seen) if not one.is_going)
+    return (EachOf(deletes),) if deletes else ()
+
+
+def _own(seen: ClaimSeen) -> tuple[IPClaim, ...]:
+    return tuple(one for one in seen.ip_claims if seen.cell.is_for(one, owner(seen.claim)))
 
 
 def _release_held(seen: ClaimSeen, held: HeldInterface) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 
 from netclaim.api import conditions, resources
 from netclaim.api.ipam import LOCATION_LABEL, IPClaim
@@ -18,6 +19,7 @@ from netclaim.api.networking import (
     NetworkInterfaceClaim,
     Subnet,
 )
+from netclaim.freshness import is_fresh
 from netclaim.identity import context_name, subnet_name
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
@@ -122,7 +124,14 @@ class View:
             interface=held,
             ip_claims=self._ip_claims(claim, project, held, also),
             detaching=await self._detaching(held) if held is not None and held.interface.is_going else "",
+            is_fresh=is_fresh(claim),
         )
+
+    async def departed(self, seen: ClaimSeen) -> ClaimSeen:
+        """A claim that is gone, with the IPClaims that it has at IPAM right now: none while an interface is on them."""
+        serving = self.interfaces.store.by("by_claim_uid", seen.claim.uid)
+        found = () if serving else await self._asked_for(seen.raw, seen.project)
+        return replace(seen, ip_claims=tuple(IPClaim.model_validate(raw) for raw in found))
 
     async def interface(self, key: Key) -> InterfaceSeen | None:
         """The snapshot of an interface's plan; None when there is no such interface."""

@@ -1,5 +1,6 @@
 """One `nso` process under the local cluster's supervision."""
 
+import signal
 import sys
 import urllib.error
 import urllib.request
@@ -40,6 +41,13 @@ class Program:
     def kill(self) -> None:
         """SIGKILL; it stays down until `again`."""
         self._cluster.kill(self.name)
+
+    def pause(self) -> None:
+        """It stands still until `resume`; what happens meanwhile it learns all at once."""
+        self._cluster.signal(self.name, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._cluster.signal(self.name, signal.SIGCONT)
 
     async def again(self) -> None:
         self._cluster.restart(self.name)

@@ -10,6 +10,7 @@ from netclaim.api.meta import Raw
 from netclaim.kube.client import Client
 from netclaim.kube.errors import NotFound
 from tests.api.claims.conftest import everything_goes
+from tests.api.claims.programs import Program
 from tests.api.claims.shop import Shop, all_addresses
 from tests.waiting import until
 
@@ -195,6 +196,35 @@ async def test_a_claim_deleted_before_it_is_bound_leaves_nothing(shop: Shop) -> 
         return True
 
     await until(only_kept_ones, timeout=20, what="addresses of kept interfaces only")
+
+
+async def test_a_claim_that_went_without_its_release_before_it_was_bound_is_released_at_once(
+    shop: Shop, nso: Program
+) -> None:
+    """T07: the API server lets a deletion overtake a finalizer that is added at the same moment."""
+    await shop.network()
+    wanted: dict[str, Any] = {"ipFamilies": ["IPv4"], "addresses": [{"class": "no-such-class"}]}
+    await shop.claim(**wanted)
+    await shop.refused("AddressClassNotFound")
+    assert await shop.ip_claims(), "the refused IPClaim stays asked for"
+    nso.pause()
+    try:
+        await shop.cell.json_patch(
+            resources.CLAIMS, shop.namespace, "web-0-eth0", [{"op": "remove", "path": "/metadata/finalizers"}]
+        )
+        await shop.delete_claim()
+        renewed = await shop.claim(**wanted)
+    finally:
+        nso.resume()
+
+    async def is_the_new_claims() -> bool:
+        owners = {raw["spec"]["ownerRef"]["uid"] for raw in await shop.ip_claims()}
+        assert owners == {renewed["metadata"]["uid"]}, (owners, renewed["metadata"]["uid"])
+        return True
+
+    # The sweep would come to it too, but not before the grace period of 5 s.
+    await until(is_the_new_claims, timeout=4, what="the namesake asks for itself")
+    await shop.refused("AddressClassNotFound")
 
 
 async def test_two_claims_that_want_one_interface_never_share_it(shop: Shop) -> None:
