@@ -1,4 +1,7 @@
-"""NSO and IPAM as programs at two real API servers, and a fresh shop for each test."""
+"""NSO and IPAM as programs at two real API servers, and a fresh shop for each test.
+
+The programs look at every namespace, so they live as long as this package's tests: those of others play their part.
+"""
 
 import contextlib
 import json
@@ -22,7 +25,7 @@ ALONE = "--leader-elect=false"
 """The tests kill these programs; the next life need not wait until the Lease of the last one has run out."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def system_namespaces(cell: Client, ipam: Client) -> None:
     """Where the programs keep their Leases."""
     for client in (cell, ipam):
@@ -32,7 +35,7 @@ async def system_namespaces(cell: Client, ipam: Client) -> None:
             continue
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def ipam_program(control_plane: ControlPlane, system_namespaces: None) -> AsyncIterator[Program]:
     """The IPAM controllers beside their control plane."""
     program = Program(
@@ -51,7 +54,7 @@ async def ipam_program(control_plane: ControlPlane, system_namespaces: None) -> 
     program.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def nso(control_plane: ControlPlane, ipam_program: Program) -> AsyncIterator[Program]:
     """The cell's networks and claims."""
     program = Program(
@@ -71,7 +74,7 @@ async def nso(control_plane: ControlPlane, ipam_program: Program) -> AsyncIterat
     program.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def projects(ipam: Client, ipam_program: Program) -> AsyncIterator[list[str]]:
     """The projects of the tests. In the end none has a pool that a claim or a network made, and all go.
 

@@ -11,7 +11,8 @@ from tests.waiting import until
 
 async def ready(shop: Shop, resource: resources.Resource, name: str, reason: str = "Ready") -> Raw:
     async def look() -> Raw:
-        raw = await shop.cell.get(resource, shop.namespace, name)
+        raw = await shop.get(resource, name)
+        assert raw is not None, f"{name} is not there"
         assert conditions.reason_of(raw, networking.READY) == reason, raw.get("status")
         return raw
 
