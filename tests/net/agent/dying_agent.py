@@ -1,6 +1,7 @@
-"""The agent, but it kills itself at one step: `dying_agent.py Datapath.bring_up:after <flags of the agent>`.
+"""The agent, but it kills itself where a file says: `dying_agent.py <file> <flags of the agent>`.
 
-Nothing is cleaned up, as with kill -9: what is on disk, in the kernel and at the API stays.
+The file holds a step, such as `Datapath.bring_up:after`; while it is not there the agent is as ever. Nothing is cleaned
+up, as with kill -9: what is on disk, in the kernel and at the API stays.
 """
 
 import os
@@ -16,25 +17,31 @@ from node_agent import __main__ as program
 from node_agent.cni import claiming
 from node_agent.datapath.datapath import Datapath
 from node_agent.journal import Journal
-from node_agent.presence import Presence
+from tests.net.agent.test_agent_death import ADD_STEPS, DEL_STEPS
 
-HOLDERS: dict[str, Any] = {"Datapath": Datapath, "Journal": Journal, "Presence": Presence, "claiming": claiming}
+HOLDERS: dict[str, Any] = {"Datapath": Datapath, "Journal": Journal, "claiming": claiming}
 
 
-def arm(step: str) -> None:
-    """Replace `<holder>.<function>` by one that dies before or after its work."""
-    place, moment = step.split(":")
+def arm(place: str, orders: Path) -> None:
+    """Replace `<holder>.<function>` by one that dies before or after its work when that is ordered."""
     holder, name = place.split(".")
     work: Callable[..., Awaitable[Any]] = getattr(HOLDERS[holder], name)
 
+    def die_if(moment: str) -> None:
+        if orders.exists() and orders.read_text() == f"{place}:{moment}":
+            os.kill(os.getpid(), signal.SIGKILL)
+
     async def dying(*arguments: Any, **named: Any) -> Any:
-        if moment == "after":
-            await work(*arguments, **named)
-        os.kill(os.getpid(), signal.SIGKILL)
+        die_if("before")
+        outcome = await work(*arguments, **named)
+        die_if("after")
+        return outcome
 
     setattr(HOLDERS[holder], name, dying)
 
 
 if __name__ == "__main__":
-    arm(sys.argv.pop(1))
+    path = Path(sys.argv.pop(1))
+    for each in sorted({step.partition(":")[0] for step in (*ADD_STEPS, *DEL_STEPS)}):
+        arm(each, path)
     program.cli()

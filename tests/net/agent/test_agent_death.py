@@ -27,13 +27,14 @@ async def test_an_agent_that_dies_at_any_step_of_an_add_leaves_a_whole_guest_or_
     """The runtime sees a failed ADD and sends a DEL, or tries again with the same container: both find order."""
     (a,) = await world.add_nodes("a", start=False)
     await world.attach("one", 36, 1, 2)
+    await a.start(mortal=True)
     for number, step in enumerate(ADD_STEPS):
-        await a.start(die_at=step)
+        a.die_at(step)
         guest = await world.guest("one")
         failed = await a.cni("ADD", guest, check=False)
         assert (step, failed.json["code"]) == (step, 11)
         await a.died()
-        await a.start()
+        await a.start(mortal=True)
         if step == "Journal.change:after":
             # All was done; only the answer was lost.
             await a.cni("CHECK", guest)
@@ -46,7 +47,6 @@ async def test_an_agent_that_dies_at_any_step_of_an_add_leaves_a_whole_guest_or_
         await a.cni("DEL", guest)
         assert (step, await a.traces()) == (step, [])
         await world.withdrawn("one")
-        await a.stop()
 
 
 async def test_an_agent_that_dies_at_any_step_of_a_del_finishes_it_in_its_next_life(world: World) -> None:
@@ -57,19 +57,17 @@ async def test_an_agent_that_dies_at_any_step_of_a_del_finishes_it_in_its_next_l
     """
     (a,) = await world.add_nodes("a", start=False)
     await world.attach("one", 36, 1, 2)
+    await a.start(mortal=True)
     for step in DEL_STEPS:
-        await a.start()
         guest = await world.guest("one")
         await a.cni("ADD", guest)
         await world.advertised("one")
-        await a.stop()
-        await a.start(die_at=step)
+        a.die_at(step)
         await a.cni("DEL", guest)
         await a.died()
         if step != "Datapath.release_vpc:after":
             assert len(list(a.spool.glob("*.json"))) == 1
-        await a.start()
+        await a.start(mortal=True)
         assert (step, await a.traces()) == (step, [])
         assert list(a.spool.iterdir()) == []
         await world.withdrawn("one")
-        await a.stop()

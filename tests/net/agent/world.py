@@ -67,6 +67,10 @@ class Node:
         return self.folder / "agent.sock"
 
     @property
+    def _orders(self) -> Path:
+        return self.folder / "die-at"
+
+    @property
     def spool(self) -> Path:
         return self.folder / "state" / "pending"
 
@@ -78,9 +82,10 @@ class Node:
     async def ip(self, *arguments: str) -> str:
         return (await run("ip", "-n", self.namespace, *arguments)).out
 
-    async def start(self, die_at: str = "") -> None:
-        """Start the agent and wait until it listens. ``die_at``: a step at which it kills itself (dying_agent.py)."""
-        program = ("-m", "node_agent") if not die_at else (str(ROOT / "tests/net/agent/dying_agent.py"), die_at)
+    async def start(self, *, mortal: bool = False) -> None:
+        """Start the agent and wait until it listens. ``mortal``: it heeds ``die_at``."""
+        dying = (str(ROOT / "tests/net/agent/dying_agent.py"), str(self._orders))
+        program = dying if mortal else ("-m", "node_agent")
         with (self.folder / "agent.log").open("a") as log:
             self.process = await asyncio.create_subprocess_exec(
                 "ip", "netns", "exec", self.namespace, sys.executable, *program,
@@ -113,12 +118,17 @@ class Node:
             self.socket.unlink()
         return code
 
+    def die_at(self, step: str) -> None:
+        """From now on a mortal agent kills itself at this step, in this life."""
+        self._orders.write_text(step)
+
     async def died(self) -> None:
         """Wait until the agent has killed itself."""
         assert self.process is not None
         async with asyncio.timeout(30):
             assert await self.process.wait() == -signal.SIGKILL
         self.process = None
+        self._orders.unlink()
         self.socket.unlink()
 
     async def cni(self, verb: str, guest: Guest, *, check: bool = True, **changes: Any) -> Outcome:
