@@ -10,6 +10,7 @@ from netclaim.api.cloud import VPCAttachment
 from netclaim.api.meta import Key, Raw
 from netclaim.api.network import BGPAdvertisement
 from netclaim.api.networking import NetworkInterface
+from netclaim.freshness import FRESH, is_fresh
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
@@ -18,7 +19,6 @@ from netclaim.kube.writes import Emit
 from vpc_controller import advert_plan
 from vpc_controller.advert_plan import Heard, Observed, exists, plan
 from vpc_controller.attachments import holding_claim
-from vpc_controller.freshness import FRESH, is_fresh
 
 BY_ATTACHMENT: Final = "attachment"
 BY_ROUTER: Final = "router"

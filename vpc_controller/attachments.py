@@ -13,6 +13,7 @@ from netclaim.api.cni import NetworkAttachmentDefinition
 from netclaim.api.managers import VPC_CONTROLLER
 from netclaim.api.meta import Key, Raw
 from netclaim.api.networking import NetworkInterface, NetworkInterfaceClaim
+from netclaim.freshness import FRESH, is_fresh
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
@@ -21,7 +22,6 @@ from netclaim.kube.objects import uid_of
 from vpc_controller import facts
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Plan, Protect, Step, exhausted, plan
 from vpc_controller.drawing import Drawing, ExhaustedError
-from vpc_controller.freshness import FRESH, is_fresh
 from vpc_controller.identifiers import Draw, chosen, held_attachment, value_of
 from vpc_controller.namespaces import unless_going
 

@@ -76,7 +76,7 @@ def _seed(seen: InterfaceSeen) -> Plan:
     still say what the seed says.
     """
     raw = seen.held.raw
-    why = reasons.AWAITING_DATA_PLANE.refuse(interface=seen.interface.name)
+    why = reasons.NOT_REPORTED.refuse(interface=seen.interface.name)
     absent = [kind for kind in _SEEDS if conditions.condition(raw, kind) is None]
     if not absent:
         return ()

@@ -55,7 +55,8 @@ class ClaimSeen:
     `project` is the recorded one, else the one that the namespace names; empty for none. `interface` is the one of the
     name that the claim wants, whoever holds it. `ip_claims` are those that this claim owns by uid, those of a name that
     it would use, and those that the interface was minted with. `detaching` tells who the data plane still waits for on
-    an interface that goes. `failure` is what IPAM answered to an earlier try of this very plan.
+    an interface that goes. `failure` is what IPAM answered to an earlier try of this very plan. `is_fresh`: the claim
+    was made moments ago, and what the data plane says about it is about to follow.
     """
 
     cell: Cell
@@ -72,6 +73,7 @@ class ClaimSeen:
     ip_claims: tuple[IPClaim, ...] = ()
     detaching: str = ""
     failure: Refusal | None = None
+    is_fresh: bool = False
 
     @property
     def interface_name(self) -> str:

@@ -107,5 +107,6 @@ ALLOCATED: Final = Reason("Allocated", "IPAM holds {addresses} in project {proje
 ALLOCATING: Final = Reason("Allocating", "IPAM is asked for {wanted} in project {project}.")
 READY: Final = Reason("Ready", "Interface {interface} carries traffic.")
 NOT_READY: Final = Reason("Not{first}", "{first} is {status}: {words}")
-AWAITING_DATA_PLANE: Final = Reason("AwaitingDataPlane", "No data plane has reported on interface {interface} yet.")
+NOT_REPORTED: Final = Reason("Pending", "No data plane has reported on interface {interface} yet.")
+"""The seed's reason. It is none that a data plane gives: by that a seed is told from what somebody said."""
 INTERFACE_ALLOCATED: Final = Reason("Allocated", "IPAM holds {addresses}.")

@@ -75,7 +75,8 @@ def _ready(seen: ClaimSeen, interface: NetworkInterface, missing: Refusal | None
     for kind, must_be_true in ((PREPARED, False), (PROGRAMMED, True)):
         status = conditions.status_of(seen.raw, kind)
         if status == "False" or (must_be_true and status != "True"):
-            words = conditions.message_of(seen.raw, kind) or "nobody has reported on it yet."
+            silence = reasons.NOT_REPORTED.refuse(interface=seen.interface_name).message
+            words = conditions.message_of(seen.raw, kind) or silence
             why = reasons.NOT_READY.refuse(first=kind, status=status or "Unknown", words=words)
             return told(seen.raw, READY, "False", f"Not{kind}", why.message)
     ready = reasons.READY.refuse(interface=interface.name)
@@ -83,10 +84,13 @@ def _ready(seen: ClaimSeen, interface: NetworkInterface, missing: Refusal | None
 
 
 def seed(seen: ClaimSeen) -> Plan:
-    """Programmed=Unknown while nobody has said anything about it; never over what somebody said."""
-    if conditions.condition(seen.raw, PROGRAMMED) is not None:
+    """Programmed=Unknown while nobody has said anything about it; never over what somebody said.
+
+    Not in a claim's first moments: mostly a data plane has spoken when they are over.
+    """
+    if seen.is_fresh or conditions.condition(seen.raw, PROGRAMMED) is not None:
         return ()
-    why = reasons.AWAITING_DATA_PLANE.refuse(interface=seen.interface_name)
+    why = reasons.NOT_REPORTED.refuse(interface=seen.interface_name)
     status: Raw = {"conditions": [told(seen.raw, PROGRAMMED, "Unknown", why.reason, why.message)]}
     write = ApplyStatus(resources.CLAIMS, seen.claim.key, status, manager=NSO_SEED, owns=SEEDED, force=False)
     return (InCell(write),)

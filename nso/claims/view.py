@@ -19,6 +19,7 @@ from netclaim.api.networking import (
     NetworkInterfaceClaim,
     Subnet,
 )
+from netclaim.freshness import is_fresh
 from netclaim.identity import context_name, subnet_name
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
@@ -123,6 +124,7 @@ class View:
             interface=held,
             ip_claims=self._ip_claims(claim, project, held, also),
             detaching=await self._detaching(held) if held is not None and held.interface.is_going else "",
+            is_fresh=is_fresh(claim),
         )
 
     async def departed(self, seen: ClaimSeen) -> ClaimSeen:

@@ -1,7 +1,7 @@
 """When a status that only tells progress is written: once it has stood for a moment, not at every step on the way.
 
 An instance on its way up passes half a dozen reasons within seconds, and its Workload repeats each of them. Whoever
-watches wants to know the first, the end, and where it is stuck.
+watches wants to know that it began (the Workload says so at once), the end, and where it is stuck.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from netclaim.kube.objects import key_of
 from netclaim.kube.writes import ApplyStatus
 from nso.compute import reasons
 
-QUIET: Final = 3.0
+QUIET: Final = 4.0
 """Seconds that progress stands unchanged before it is told."""
 
-LONGEST: Final = 10.0
+LONGEST: Final = 12.0
 """Seconds after which progress is told although it never stood still."""
 
 
 def is_progress(raw: Raw, write: ApplyStatus, kind: str) -> bool:
-    """Whether the write says no more than that the object, which was on its way, is somewhere else on its way.
+    """Whether the write says no more than where on its way the object is.
 
-    `kind` is the condition that sums the object up. What it says first, its flips, refusals, and an answer to a new
-    generation are no progress.
+    `kind` is the condition that sums the object up. Its flips, refusals, and an answer to a new generation are no
+    progress.
     """
     before, after = condition(raw, kind), condition({"status": write.status}, kind)
-    if before is None or after is None:
+    if (raw.get("status") or {}).get("observedGeneration") != write.status.get("observedGeneration"):
         return False
-    if before.get("observedGeneration") != after.get("observedGeneration"):
-        return False
-    return all(one.get("status") == "False" and one.get("reason") in reasons.ON_ITS_WAY for one in (before, after))
+    told = [one for one in (before, after) if one is not None]
+    return all(one.get("status") == "False" and one.get("reason") in reasons.ON_ITS_WAY for one in told)
 
 
 @dataclass(frozen=True, slots=True)

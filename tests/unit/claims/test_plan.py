@@ -315,6 +315,7 @@ def test_programmed_is_seeded_only_while_nobody_has_said_anything(status: str) -
     seeds = [write for write in writes(plan(seen()), ApplyStatus) if write.manager == "nso-seed"]
     assert [seed.force for seed in seeds] == [False]
     assert told(plan(seen()), "Programmed", "nso-seed")[0] == "Unknown"
+    assert not [write for write in writes(plan(seen(is_fresh=True)), ApplyStatus) if write.manager == "nso-seed"]
     said = claim_raw(status={"conditions": [{"type": "Programmed", "status": status, "reason": "Said"}]})
     assert not [write for write in writes(plan(seen(said)), ApplyStatus) if write.manager == "nso-seed"]
 

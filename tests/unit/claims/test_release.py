@@ -217,7 +217,7 @@ def test_the_seed_covers_what_is_absent_and_keeps_what_it_said_before() -> None:
 
     assert seeded() == {"Programmed", "ExternalProgrammed"}
     assert seeded(("Programmed", "Detached")) == {"ExternalProgrammed"}
-    assert seeded(("Programmed", "AwaitingDataPlane")) == {"Programmed", "ExternalProgrammed"}
+    assert seeded(("Programmed", "Pending")) == {"Programmed", "ExternalProgrammed"}
     assert seeded(("Programmed", "Detached"), ("ExternalProgrammed", "Said")) == set()
 
 

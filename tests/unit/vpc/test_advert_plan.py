@@ -11,6 +11,8 @@ from netclaim.api.cloud import VPCAttachment
 from netclaim.api.network import BGPAdvertisement
 from netclaim.api.networking import NetworkInterface
 from netclaim.kube.writes import ApplyStatus
+from nso.claims import reasons as claim_reasons
+from vpc_controller import reasons
 from vpc_controller.advert_plan import Heard, Observed, exists, is_about, plan
 
 
@@ -209,3 +211,9 @@ def test_an_identity_leads_from_the_attachment_to_its_names_and_back_to_it_alone
         ):
             same = (other.status.vpc, other.status.vpc_attachment, other.uid) == (*texts, ours.uid)
             assert is_about(heard(ours), other) is same
+
+
+def test_the_seed_of_another_program_is_not_taken_for_our_own_word() -> None:
+    """R31: an interface that was only seeded has not been programmed before, so it was not detached either."""
+    assert claim_reasons.NOT_REPORTED.name not in reasons.PROGRAMMED_REASONS
+    assert programmed(Observed(interface(("Unknown", claim_reasons.NOT_REPORTED.name)), None, A, ())) is None

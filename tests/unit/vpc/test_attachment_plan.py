@@ -261,3 +261,20 @@ def test_an_attachment_that_a_node_still_has_does_not_move_to_another_vpc() -> N
     assert said(moved.writes, "NetworkInterface") == ("True", "Prepared")
     (status,) = [w for w in moved.writes if isinstance(w, ApplyStatus) and w.resource.kind == "VPCAttachment"]
     assert (status.status["vpc"], status.status["vpcAttachment"]) == ("jU", "9")
+
+
+def test_what_a_new_interface_waits_for_is_told_only_when_the_wait_lasts() -> None:
+    """T32: address, context and VPC mostly follow within a second; what said True is corrected at once all the same."""
+    for young in (
+        Observed(interface(status={"phase": "Available"}), None, vpc(), is_fresh=True),
+        Observed(interface(status={"conditions": []}), CLAIM, vpc(), is_fresh=True),
+        Observed(interface(), CLAIM, None, is_fresh=True),
+        Observed(interface(), CLAIM, vpc(None), is_fresh=True),
+    ):
+        assert (plan(young, "Netns").writes, plan(young, "Netns").waits) == ((), True)
+    conflict = plan(Observed(interface(), CLAIM, vpc(), attachment(owner=""), is_fresh=True), "Netns")
+    assert said(conflict.writes, "NetworkInterface") == ("False", "NameConflict")
+    prepared = {"phase": "Available", "conditions": [{"type": "Prepared", "status": "True", "reason": "Prepared"}]}
+    stale = plan(Observed(interface(status=prepared), None, vpc(), is_fresh=True), "Netns")
+    assert said(stale.writes, "NetworkInterface") == ("False", "InterfaceNotBound")
+    assert not stale.waits
