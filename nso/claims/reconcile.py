@@ -7,7 +7,7 @@ from typing import Final
 
 from netclaim.api import resources
 from netclaim.api.meta import Key, Raw
-from netclaim.freshness import FRESH
+from netclaim.api.networking import CLAIM_RELEASE_FINALIZER
 from netclaim.kube.backoff import jittered
 from netclaim.kube.errors import ApiError, Conflict, Lost, Throttled
 from netclaim.kube.writes import Create
@@ -63,13 +63,12 @@ class Claims:
             await self._executor.run(planned)
         except IpamRefused as refused:
             return await self._refused(seen, refused.cause)
-        if key in self._in_the_way:
-            return LOOK_AGAIN
-        return FRESH.total_seconds() if seen.is_fresh else None
+        return LOOK_AGAIN if key in self._in_the_way else None
 
     def _remember(self, key: Key, seen: ClaimSeen, planned: Plan) -> None:
         """From the first IPClaim on until an interface or the claim's own release answers for them."""
-        if seen.claim.is_going or seen.interface is not None or seen.was_bound:
+        releases = seen.claim.is_going and seen.claim.has_finalizer(CLAIM_RELEASE_FINALIZER)
+        if releases or seen.interface is not None or seen.was_bound:
             self._asking.pop(key, None)
         elif any(isinstance(write, Create) and write.resource is resources.IP_CLAIMS for write in writes_of(planned)):
             self._asking[key] = seen
