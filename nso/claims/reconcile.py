@@ -8,6 +8,7 @@ from typing import Final
 from netclaim.api import resources
 from netclaim.api.meta import Key, Raw
 from netclaim.api.networking import CLAIM_RELEASE_FINALIZER
+from netclaim.freshness import FRESH
 from netclaim.kube.backoff import jittered
 from netclaim.kube.errors import ApiError, Conflict, Lost, Throttled
 from netclaim.kube.writes import Create
@@ -63,7 +64,9 @@ class Claims:
             await self._executor.run(planned)
         except IpamRefused as refused:
             return await self._refused(seen, refused.cause)
-        return LOOK_AGAIN if key in self._in_the_way else None
+        if key in self._in_the_way:
+            return LOOK_AGAIN
+        return FRESH.total_seconds() if seen.is_fresh else None
 
     def _remember(self, key: Key, seen: ClaimSeen, planned: Plan) -> None:
         """From the first IPClaim on until an interface or the claim's own release answers for them."""
