@@ -137,7 +137,13 @@ async def test_a_release_and_rebind_under_retain_leaves_the_report_on_the_interf
     assert await reported(shop) == before
     await shop.claim(reclaimPolicy="Retain")
     await shop.allocated()
-    after = await reported(shop)
+
+    async def seeded() -> dict[str, Any]:
+        found = await reported(shop)
+        assert found["claim Programmed"], "nobody has seeded Programmed on the new claim"
+        return found
+
+    after = await until(seeded, what="the new claim is past its first moments")
     assert {name: after[name] for name in before} == before
     assert after["claim Programmed"]["status"] == "Unknown"
     assert after["claim Prepared"] is None
