@@ -126,8 +126,24 @@ def _pool(facts: Facts, claim: Raw) -> Link:
     told = status(pool)
     capacity = told.get("capacity") or {}
     says = f"{told.get('cidr')}, {capacity.get('allocated', '?')} of {capacity.get('total', '?')} blocks held"
-    parent = (pool["spec"].get("parentRef") or {}).get("name")
-    return judged(resources.IP_POOLS, pool, ipam.READY, says + (f", carved from {parent}" if parent else ""))
+    return judged(resources.IP_POOLS, pool, ipam.READY, says + _carved_from(facts, pool))
+
+
+def _carved_from(facts: Facts, pool: Raw) -> str:
+    """The pools above it, up to the root pool or to one that another project shares."""
+    told = ""
+    # Bounded: nothing keeps a user from naming a pool as its own parent.
+    for _ in facts.all(resources.IP_POOLS):
+        parent = (pool["spec"].get("parentRef") or {}).get("name")
+        if not parent:
+            break
+        above = facts.one(resources.IP_POOLS, parent)
+        told += f", from {parent}"
+        if above is None:
+            break
+        told += f" ({status(above).get('cidr')})"
+        pool = above
+    return told
 
 
 def _allocation(facts: Facts, claim: Raw) -> Link:

@@ -57,7 +57,8 @@ def _claim(facts: Facts) -> Iterator[Link]:
     spec = facts.claim["spec"]
     families = ", ".join(spec.get("ipFamilies") or ()) or "the network's families"
     external = "".join(f" and an address of class {entry['class']}" for entry in spec.get("addresses") or ())
-    says = f"wants {families}{external} on network {spec['network']['name']}, {spec.get('reclaimPolicy', 'Delete')}"
+    policy = spec.get("reclaimPolicy", "Delete")
+    says = f"wants {families}{external} on network {spec['network']['name']}, reclaim policy {policy}"
     if is_going(facts.claim):
         held = ", ".join(facts.claim["metadata"].get("finalizers") or ()) or "no finalizer"
         yield broken(resources.CLAIMS, facts.name, f"its deletion was asked for; held by {held}")

@@ -212,6 +212,31 @@ def test_two_default_classes_of_a_family_are_named() -> None:
     assert first.name == "single, twin"
 
 
+def test_the_pools_are_told_up_to_the_root() -> None:
+    """Which range of the operator's the address comes from."""
+    site = Site()
+    site.pool["spec"]["parentRef"] = {"name": "upper"}
+    facts = site.facts()
+    upper, root = (
+        {"metadata": {"name": name}, "spec": spec, "status": {"cidr": cidr}}
+        for name, spec, cidr in (
+            ("upper", {"parentRef": {"name": "root"}}, "192.0.2.0/26"),
+            ("root", {"cidr": "192.0.2.0/24"}, "192.0.2.0/24"),
+        )
+    )
+    links = explain(replace(facts, found={**facts.found, "IPPool": (site.pool, upper, root)}))
+    (pool,) = [link for link in links if link.kind == "IPPool"]
+    assert pool.says.endswith("held, from upper (192.0.2.0/26), from root (192.0.2.0/24)")
+
+
+def test_a_pool_that_is_its_own_parent_does_not_keep_the_answer_waiting() -> None:
+    """A user can write that; IPAM never carves from it."""
+    site = Site()
+    site.pool["spec"]["parentRef"] = {"name": "pool"}
+    (pool,) = [link for link in explain(site.facts()) if link.kind == "IPPool"]
+    assert "from pool" in pool.says
+
+
 def test_a_refused_claim_lends_its_words_to_the_link_that_is_not_there() -> None:
     """What no other link shows, such as a quota, is told where the chain ends."""
     site = Site(left_out={"ip_claim", "allocation", "interface"})
