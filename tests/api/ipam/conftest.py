@@ -1,5 +1,6 @@
 """A project for each test of IPAM; afterwards nothing of it may be left."""
 
+import contextlib
 import secrets
 from collections.abc import AsyncIterator
 
@@ -7,6 +8,7 @@ import pytest
 
 from netclaim.api import resources
 from netclaim.kube.client import Client
+from netclaim.kube.errors import NotFound
 from tests.api.ipam.stack import Settings, allocations, consistent, release, running
 from tests.conftest import create_project
 from tests.control_plane import ControlPlane
@@ -34,9 +36,13 @@ async def home(ipam: Client, kubeconfig: str) -> AsyncIterator[str]:
             return True
 
         await until(nothing_left, timeout=30, what="nothing is held after everything was released", interval=0.3)
-        await ipam.delete(resources.NAMESPACES, None, project)
+        # Before the project, whose own deletion the API server takes its time for.
+        for raw in await ipam.list(resources.IP_POOLS, project):
+            with contextlib.suppress(NotFound):
+                await ipam.delete(resources.IP_POOLS, project, raw["metadata"]["name"])
 
         async def pools_gone() -> bool:
             return not await ipam.list(resources.IP_POOLS, project)
 
-        await until(pools_gone, timeout=30, what="pools gone with their project", interval=0.3)
+        await until(pools_gone, timeout=30, what="pools gone", interval=0.3)
+        await ipam.delete(resources.NAMESPACES, None, project)

@@ -6,7 +6,20 @@ from ipaddress import ip_network
 from netclaim.api import ipam as api
 from netclaim.api import resources
 from netclaim.kube.client import Client
-from tests.api.ipam.stack import allocations, bound, claim, get, make, make_pool, pool_ready, refused, release, running
+from tests.api.ipam.stack import (
+    Settings,
+    allocations,
+    bound,
+    claim,
+    get,
+    make,
+    make_pool,
+    pool_ready,
+    refused,
+    release,
+    running,
+)
+from tests.conftest import create_project
 from tests.waiting import until
 
 
@@ -86,3 +99,18 @@ async def test_a_project_carves_from_another_only_with_its_consent(ipam: Client,
 
         await until(given_back, timeout=15, what="the carve is given back to the owner")
         await ipam.delete(resources.NAMESPACES, None, owner)
+
+
+async def test_a_project_that_goes_takes_its_pools_along(ipam: Client, kubeconfig: str) -> None:
+    """T07: deleted as a namespace, with a claim in it; nothing stays Terminating."""
+    project = f"ipam-{secrets.token_hex(3)}"
+    await create_project(ipam, project)
+    async with running(kubeconfig, Settings(pool_linger=0.5)):
+        await make(ipam, claim(project, "inside", family="IPv6"))
+        await bound(ipam, project, "inside")
+        await ipam.delete(resources.NAMESPACES, None, project)
+
+        async def gone() -> bool:
+            return not [raw for raw in await ipam.list(resources.NAMESPACES) if raw["metadata"]["name"] == project]
+
+        await until(gone, timeout=60, what="the project gone", interval=0.3)
