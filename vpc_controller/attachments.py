@@ -18,12 +18,12 @@ from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
 from netclaim.kube.events import EventRecorder
+from netclaim.kube.namespaces import unless_going
 from netclaim.kube.objects import uid_of
 from vpc_controller import facts
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Plan, Protect, Step, exhausted, plan
 from vpc_controller.drawing import Drawing, ExhaustedError
 from vpc_controller.identifiers import Draw, chosen, held_attachment, value_of
-from vpc_controller.namespaces import unless_going
 
 BY_VPC_NAME: Final = "vpc-name"
 BY_CLAIM: Final = "claim"

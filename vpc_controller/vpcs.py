@@ -14,9 +14,9 @@ from netclaim.api.networking import NetworkContext, Subnet
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.events import EventRecorder
+from netclaim.kube.namespaces import unless_going
 from vpc_controller.drawing import Drawing, ExhaustedError
 from vpc_controller.identifiers import chosen, held_vpc, value_of
-from vpc_controller.namespaces import unless_going
 from vpc_controller.vpc_plan import Observed, exhausted, plan
 
 BY_CONTEXT: Final = "context"

@@ -17,8 +17,8 @@ _CAUSE = "NamespaceTerminating"
 def unless_going() -> Iterator[None]:
     """Give up quietly when a write is refused because the namespace is going.
 
-    Its objects are deleted one kind after the other, so an interface can still look alive while its definition is gone;
-    the interface's own deletion follows and wakes the reconciler again.
+    Its objects are deleted one kind after the other, so one can still look alive while what it needs is gone; its own
+    deletion follows and wakes the reconciler again.
     """
     try:
         yield
