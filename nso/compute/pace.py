@@ -28,14 +28,21 @@ LONGEST: Final = 12.0
 def is_progress(raw: Raw, write: ApplyStatus, kind: str) -> bool:
     """Whether the write says no more than where on its way the object is.
 
-    `kind` is the condition that sums the object up. Its flips, refusals, and an answer to a new generation are no
-    progress.
+    `kind` is the condition that sums the object up. Its flips, refusals, an answer to a new generation, and addresses
+    (R4: a claim's are never missing on its instance) are no progress.
     """
+    if _addresses(raw.get("status") or {}) != _addresses(write.status):
+        return False
     before, after = condition(raw, kind), condition({"status": write.status}, kind)
     if (raw.get("status") or {}).get("observedGeneration") != write.status.get("observedGeneration"):
         return False
     told = [one for one in (before, after) if one is not None]
     return all(one.get("status") == "False" and one.get("reason") in reasons.ON_ITS_WAY for one in told)
+
+
+def _addresses(status: Raw) -> list[object]:
+    shown = [(one.get("addresses"), one.get("externalAddresses")) for one in status.get("networkInterfaces") or ()]
+    return [one for one in shown if any(one)]
 
 
 @dataclass(frozen=True, slots=True)

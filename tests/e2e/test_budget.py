@@ -11,6 +11,9 @@ from tests.waiting import until
 
 DUAL_STACK_WRITES = 36
 PER_EXTERNAL_CLASS = 3
+# The instance shows its addresses as soon as they are allocated (R4), and a start that takes longer than four seconds, as
+# on a busy machine, tells its progress on instance and workload.
+SHOWN_EARLY_AND_SLOW_START = 1 + 4
 QUIET = 3.0
 
 
@@ -47,7 +50,7 @@ async def test_a_dual_stack_instance_with_an_external_class_stays_within_its_wri
         written += writes_by_kind(log.calls())
     table = "\n".join(f"{n:3} {program:16} {verb:7} {kind}" for (program, verb, kind), n in sorted(written.items()))
     print(f"\nwrites for one dual-stack instance with one external class: {written.total()}\n{table}")
-    assert written.total() <= DUAL_STACK_WRITES + PER_EXTERNAL_CLASS, table
+    assert written.total() <= DUAL_STACK_WRITES + PER_EXTERNAL_CLASS + SHOWN_EARLY_AND_SLOW_START, table
 
 
 async def test_programs_at_rest_write_nothing(stack: Stack, tenant: Tenant) -> None:

@@ -95,3 +95,14 @@ def test_what_turned_back_before_it_was_told_is_forgotten() -> None:
     clock.now += 3
     assert pace.pause(instance(NETWORK), write(NETWORK)) == 0
     assert pace.pause(instance(NETWORK), write(POD)) == QUIET
+
+
+def test_addresses_are_shown_as_soon_as_they_are_allocated() -> None:
+    """R4: the column is never blank once the claim is Allocated, however far the instance is."""
+    shown = [{"name": "eth0", "addresses": [{"family": "IPv4", "address": "10.128.0.2/32", "primary": True}]}]
+    pace = Pace(READY, Clock())
+    assert pace.pause(instance(None), write(NETWORK, networkInterfaces=[{"name": "eth0"}])) == QUIET
+    assert pace.pause(instance(None), write(NETWORK, networkInterfaces=shown)) == 0
+    told = instance(NETWORK)
+    told["status"]["networkInterfaces"] = shown
+    assert pace.pause(told, write(POD, networkInterfaces=shown)) == QUIET
