@@ -11,8 +11,8 @@ from tests.waiting import until
 
 DUAL_STACK_WRITES = 36
 PER_EXTERNAL_CLASS = 3
-# The instance shows its addresses as soon as they are allocated (R4), and a start that takes longer than four seconds, as
-# on a busy machine, tells its progress on instance and workload.
+# The instance shows its addresses as soon as they are allocated (R4), and a start that takes longer than four seconds,
+# as on a busy machine, tells its progress on instance and workload.
 SHOWN_EARLY_AND_SLOW_START = 1 + 4
 QUIET = 3.0
 
