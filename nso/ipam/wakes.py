@@ -14,6 +14,7 @@ from netclaim.kube.predicates import Predicate, changed_meta_or_spec, status_cha
 from netclaim.kube.store import Change
 from nso.ipam.index import Purpose
 from nso.ipam.ledger import pool_of
+from nso.ipam.orphans import holds
 from nso.ipam.project import BY_NAMESPACE, BY_PARENT, Project, range_of
 from nso.ipam.views import AllocationView
 from nso.ipam.waiting import Waiting, for_block, for_pool, for_space, for_vacancy
@@ -117,7 +118,12 @@ class Wakes:
             self._pools.enqueue(key)
 
     def _on_freed(self, allocation: AllocationView) -> None:
-        """A block has no holder now: its own waiter first, then the oldest of its space."""
+        """A block has no holder now: its own waiter first, then the oldest of its space.
+
+        When it was taken from a claim that is still there (by hand), nobody else is served: the claim takes it again.
+        """
+        if self._taken_from_holder(allocation):
+            return
         if allocation.purpose is Purpose.RESERVATION:
             self._serve(allocation.pool, allocation.space, count=None)
             self.project_changed(allocation.id.namespace)
@@ -125,6 +131,15 @@ class Wakes:
         self._wake_all(for_block(allocation.pool, allocation.space, allocation.block.hex))
         self._serve(allocation.pool, allocation.space, count=1)
         self._left(allocation.pool)
+
+    def _taken_from_holder(self, allocation: AllocationView) -> bool:
+        if allocation.purpose is not Purpose.CLAIM or allocation.holder is None:
+            return False
+        holder = self._project.claim_reflector.store.get(allocation.holder.key)
+        if holder is None or _is_going(holder) or not holds(allocation, holder):
+            return False
+        self._claims.enqueue(allocation.holder.key)
+        return True
 
     def _serve(self, pool: Key, space: str, *, count: int | None) -> None:
         wait, now = for_space(pool, space), time.monotonic()

@@ -90,6 +90,27 @@ async def test_a_range_is_released_only_when_nobody_is_inside(ipam: Client, home
         await until(nothing_left, timeout=15, what="the empty pool is gone, and its carve with it")
 
 
+async def test_an_allocation_deleted_by_hand_under_a_bound_claim_is_taken_again_at_once(
+    ipam: Client, home: str, kubeconfig: str
+) -> None:
+    """R13: until it is, its block looks free, and the next claim could be given it too."""
+    await make_pool(ipam, home, "192.0.2.0/29")
+    await make(ipam, claim(home, "live", class_name="few"))
+    async with running(kubeconfig):
+        status = await bound(ipam, home, "live")
+        kept = status["cidr"]
+        await make(ipam, claim(home, "later", class_name="few"))  # bound later: the first is at rest by then
+        other = (await bound(ipam, home, "later"))["cidr"]
+        await ipam.delete(resources.IP_ALLOCATIONS, home, status["allocationRef"]["name"])
+
+        async def is_back() -> bool:
+            return {raw["spec"]["cidr"] for raw in await allocations(ipam, home)} == {kept, other}
+
+        await until(is_back, timeout=5, what="the claim's allocation is there again")
+        await make(ipam, claim(home, "next", class_name="few"))
+        assert (await bound(ipam, home, "next"))["cidr"] not in {kept, other}
+
+
 async def test_an_allocation_without_its_claim_is_released_after_two_sightings(
     ipam: Client, home: str, kubeconfig: str
 ) -> None:
