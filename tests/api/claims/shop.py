@@ -84,6 +84,16 @@ class Shop:
 
         return await until(look, timeout=timeout, what=f"claim {name} allocated")
 
+    async def seeded(self, name: str = "web-0-eth0", *, timeout: float = WITHIN) -> Raw:
+        """The claim once Programmed=Unknown was seeded: some seconds after it was made, when nobody else spoke."""
+
+        async def look() -> Raw:
+            raw = await self.cell.get(resources.CLAIMS, self.namespace, name)
+            assert conditions.status_of(raw, networking.PROGRAMMED) == "Unknown", raw.get("status")
+            return raw
+
+        return await until(look, timeout=timeout, what=f"Programmed seeded on claim {name}")
+
     async def refused(self, reason: str, name: str = "web-0-eth0", *, timeout: float = WITHIN) -> Raw:
         """The claim once Ready is False for `reason`."""
 

@@ -99,7 +99,7 @@ async def test_ready_follows_the_other_writers_conditions(shop: Shop, cell: Clie
     await shop.claim()
     claim = await shop.allocated()
     assert conditions.reason_of(claim, networking.READY) == "NotProgrammed"
-    assert conditions.status_of(claim, networking.PROGRAMMED) == "Unknown"
+    await shop.seeded()
     programmed = Writer(cell, shop, "vpc-controller-programmed")
     await programmed.tell(resources.CLAIMS, "web-0-eth0", conditions=[said("Programmed", "True", "Programmed")])
     ready = await shop.refused("Ready")

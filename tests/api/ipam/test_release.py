@@ -99,8 +99,14 @@ async def test_an_allocation_deleted_by_hand_under_a_bound_claim_is_taken_again_
     async with running(kubeconfig):
         status = await bound(ipam, home, "live")
         kept = status["cidr"]
-        await make(ipam, claim(home, "later", class_name="few"))  # bound later: the first is at rest by then
+        await make(ipam, claim(home, "later", class_name="few"))
         other = (await bound(ipam, home, "later"))["cidr"]
+
+        async def is_at_rest() -> bool:
+            pool = await ipam.get(resources.IP_POOLS, home, "few")
+            return bool(pool["status"]["capacity"]["allocated"] == "2")
+
+        await until(is_at_rest, timeout=10, what="the pool's counters tell of both, so the claims' own passes are over")
         await ipam.delete(resources.IP_ALLOCATIONS, home, status["allocationRef"]["name"])
 
         async def is_back() -> bool:
