@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from dev import programs
-from dev.cluster import Cluster
+from dev.cluster import Cluster, down
 from dev.errors import ClusterError
+from dev.paths import RunDir
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -206,6 +207,8 @@ def demo(run_dir: Path) -> None:
     """
     # A log has no width of its own: wide enough for the tables.
     console, began = Console(width=None if sys.stdout.isatty() else 132), time.monotonic()
+    if down(RunDir(run_dir)):
+        console.print("ended the cluster of an earlier run")
     cluster = Cluster.up(run_dir, nodes=2, detach=True)
     try:
         ready_after = programs.start(cluster, lambda text: console.print(f"  {text}", highlight=False, style="dim"))

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCATION = "us-central-1"
 SYSTEM_NAMESPACE = "netclaim-system"
 READY_WITHIN = 60.0
+PREFIX = "netclaim-"
+"""Begins the name of each program's process, and of its log."""
 
 Say = Callable[[str], None]
 
@@ -44,7 +46,7 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
     def program(name: str, module: str, *flags: str, node: str | None = None) -> Program:
         port = next(health)
         argv = (sys.executable, "-m", module, *flags, "--metrics-address", f"127.0.0.1:{port}")
-        return Program(f"netclaim-{name}", argv, port, node)
+        return Program(f"{PREFIX}{name}", argv, port, node)
 
     programs = [
         program(
@@ -99,11 +101,15 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
 def start(cluster: Cluster, say: Say = lambda _: None) -> dict[str, float]:
     """Install CRDs, admission and the CNI binary; start every program; return when all are ready.
 
+    Programs that run already, of an earlier call, are ended first: what runs is always this checkout.
     Returns the seconds from its start to its readiness for each program; they start at once and share the machine.
     Raises ClusterError with the end of a program's log when it ends or does not become ready within a minute.
     """
     say("installing the API types on both control planes")
     install_types(cluster)
+    for process in cluster.processes():
+        if process["pid"] and process["name"].startswith(PREFIX):
+            cluster.stop(process["name"])
     programs = plan(cluster, free_ports(5 + len(cluster.node_names) + 1))
     _install_webhook(cluster, programs)
     if cluster.node_names:
