@@ -47,15 +47,16 @@ def dockerd(display: Display) -> Path:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ClusterError("no container engine answers, and starting one needs root and Debian's packages")
     folder = cache_dir() / "docker.io"
+    # The cache may be older than the machine: what the daemon runs is looked for each time.
+    if any(shutil.which(command, path=SEARCHED) is None for command in ("containerd", "runc")):
+        _install(["containerd", "runc", "libdevmapper1.02.1", "libsystemd0"], display)
     if not folder.exists():
         step = "Debian package docker.io, unpacked"
         display.begin(step)
         partial = folder.with_name(f"docker.io.{os.getpid()}")
         partial.mkdir()
         unpack = "dpkg -x docker.io_*.deb . && rm docker.io_*.deb"
-        needed = ["containerd", "runc", "libdevmapper1.02.1", "libsystemd0"]
         _run(["apt-get", "update"])
-        _run(["apt-get", "install", "-y", "--no-install-recommends", *needed])
         _run(["apt-get", "download", "docker.io"], partial)
         _run(["sh", "-c", unpack], partial)
         partial.rename(folder)
@@ -82,10 +83,14 @@ def ensure(display: Display) -> None:
             f"nodes need what is in these packages of Debian: {', '.join(needed)}. There is no apt-get here: "
             f"install what corresponds to them, {SUGGESTION}"
         )
-    step = f"Debian packages {' '.join(needed)}"
+    _install(needed, display)
+
+
+def _install(packages: list[str], display: Display) -> None:
+    step = f"Debian packages {' '.join(packages)}"
     display.begin(step)
     _run(["apt-get", "update"])
-    _run(["apt-get", "install", "-y", "--no-install-recommends", *needed])
+    _run(["apt-get", "install", "-y", "--no-install-recommends", *packages])
     display.end(step)
 
 

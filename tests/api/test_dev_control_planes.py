@@ -28,7 +28,9 @@ sys.stdin.read()
 
 
 def begin(command: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # A shell that starts the tests in the background has SIGINT ignored, which children inherit; a terminal has not.
+    heard = ["env", "--default-signal=INT", *command]
+    return subprocess.Popen(heard, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def command_of(pid: int) -> str:

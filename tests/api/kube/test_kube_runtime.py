@@ -90,7 +90,7 @@ async def test_a_watch_brings_changes_then_a_bookmark_then_ends(cell: Client, sh
     """T22: the version moves on although nothing happens."""
     created = await cell.create(CONFIG_MAPS, config_map(shop, "a"))
     version = created["metadata"]["resourceVersion"]
-    watch = cell.watch(CONFIG_MAPS, shop, resource_version=version, timeout_seconds=4)
+    watch = cell.watch(CONFIG_MAPS, shop, resource_version=version, timeout_seconds=12)
     async with aclosing(watch):
         await cell.apply(CONFIG_MAPS, config_map(shop, "a", colour="red"), manager="test")
         await cell.delete(CONFIG_MAPS, shop, "a")
