@@ -86,17 +86,16 @@ async def test_a_list_comes_in_pages_of_one_version(cell: Client, shop: str) -> 
     assert {f"c{number}" for number in range(7)} <= names
 
 
-async def test_a_watch_brings_changes_then_a_bookmark_then_ends(cell: Client, shop: str) -> None:
-    """T22: the version moves on although nothing happens."""
+async def test_a_watch_brings_changes_and_ends_by_itself_when_its_time_is_over(cell: Client, shop: str) -> None:
+    """T22: the clean end is no error. (Bookmarks are the server's choice; tests/unit/kube covers what follows from one.)"""
     created = await cell.create(CONFIG_MAPS, config_map(shop, "a"))
     version = created["metadata"]["resourceVersion"]
-    watch = cell.watch(CONFIG_MAPS, shop, resource_version=version, timeout_seconds=12)
+    watch = cell.watch(CONFIG_MAPS, shop, resource_version=version, timeout_seconds=4)
     async with aclosing(watch):
         await cell.apply(CONFIG_MAPS, config_map(shop, "a", colour="red"), manager="test")
         await cell.delete(CONFIG_MAPS, shop, "a")
         seen = [(event.type, event.object["metadata"].get("name", "")) async for event in watch]
-    assert seen[:2] == [("MODIFIED", "a"), ("DELETED", "a")]
-    assert seen[-1][0] == "BOOKMARK"
+    assert [one for one in seen if one[0] != "BOOKMARK"] == [("MODIFIED", "a"), ("DELETED", "a")]
 
 
 async def test_a_version_that_is_too_old_is_gone(cell: Client) -> None:
