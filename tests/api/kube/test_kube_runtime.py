@@ -87,7 +87,7 @@ async def test_a_list_comes_in_pages_of_one_version(cell: Client, shop: str) -> 
 
 
 async def test_a_watch_brings_changes_and_ends_by_itself_when_its_time_is_over(cell: Client, shop: str) -> None:
-    """T22: the clean end is no error. (Bookmarks are the server's choice; tests/unit/kube covers what follows from one.)"""
+    """T22: the clean end is no error. (Bookmarks come when the server likes: tests/unit/kube has what follows.)"""
     created = await cell.create(CONFIG_MAPS, config_map(shop, "a"))
     version = created["metadata"]["resourceVersion"]
     watch = cell.watch(CONFIG_MAPS, shop, resource_version=version, timeout_seconds=4)
