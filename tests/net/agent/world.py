@@ -322,13 +322,13 @@ class World:
         assert found is not None
         return found
 
-    async def withdrawn(self, attachment: str) -> None:
+    async def withdrawn(self, attachment: str, *, timeout: float = 10.0) -> None:
         """Wait until neither facts nor an advertisement are left."""
 
         async def gone() -> bool:
             return not await self.facts(attachment) and await self.advertisement(attachment) is None
 
-        await until(gone, what=f"{attachment} is withdrawn")
+        await until(gone, timeout=timeout, what=f"{attachment} is withdrawn")
 
     async def _namespace(self, name: str) -> str:
         full = f"nc{self.mark}{name}"
