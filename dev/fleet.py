@@ -115,6 +115,7 @@ class Fleet:
             await child.stop(grace=0)
         kill_and_wait(isolation.processes_in([node.netns.name]))
         isolation.remove_cgroup(self.state.cgroup(name))
+        nodes.cut_network(node)
         isolation.remove_netns(node.netns.name)
         (node.folder / "pid").unlink(missing_ok=True)
 

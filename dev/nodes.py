@@ -16,6 +16,7 @@ import yaml
 
 from dev.certificates import write_private
 from dev.controlplane import API_ADDRESS, SERVICE_RANGE, Plane
+from dev.errors import ClusterError
 from dev.isolation import add_netns, netns_path
 from dev.node import UNDERLAY_DEVICE, Node
 from dev.packages import CNI_PLUGINS
@@ -69,9 +70,16 @@ def make_network(node: Node, others: Sequence[Node]) -> None:
     _ip(netns, [*setup, *(f"route add {other.pod_range} via {other.ipv4}" for other in others)])
 
 
+def cut_network(node: Node) -> None:
+    """Take away a node's link at once: left to the end of its namespace, it goes when the kernel finds the time."""
+    subprocess.run(["ip", "-n", node.state.hub, "link", "del", node.name], check=False, capture_output=True)
+
+
 def _ip(netns: str, commands: Sequence[str]) -> None:
     batch = "".join(f"{command}\n" for command in commands)
-    subprocess.run(["ip", "-n", netns, "-batch", "-"], input=batch, text=True, check=True, capture_output=True)
+    done = subprocess.run(["ip", "-n", netns, "-batch", "-"], input=batch, text=True, check=False, capture_output=True)
+    if done.returncode:
+        raise ClusterError(f"the network of {netns} cannot be made: {done.stderr.strip()}")
 
 
 def prepare(node: Node, plane: Plane, binaries: Mapping[str, Path]) -> None:
