@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dev.cluster import Cluster
+from dev.errors import ClusterError
 from dev.processes import children_of, start_time
 from tests.e2e.dev.machine import Traces, own_network
 from tests.waiting import until
@@ -178,10 +179,23 @@ async def test_a_node_that_lost_power_comes_back_with_its_disk_and_new_sandboxes
     nodes.power_on("node2")
     assert (node.state_dir / "kept").exists()
     await until(lambda: restarts(nodes, "on-node2") == "1 true", what="the Pod runs again in a new sandbox", timeout=60)
-    answer = nodes.kubectl("exec", "on-node1", "--", "ping", "-c", "1", "-W", "2", pod_address(nodes, "on-node2"))
-    assert " 0% packet loss" in answer
+
+    def answers() -> bool:
+        # The address is the new sandbox's, and is known a moment after the container runs.
+        ping = ("ping", "-c", "1", "-W", "2", pod_address(nodes, "on-node2"))
+        try:
+            return " 0% packet loss" in nodes.kubectl("exec", "on-node1", "--", *ping)
+        except ClusterError:  # kubectl's exit code is the ping's
+            return False
+
+    await until(answers, what="the Pod answers from its new sandbox", timeout=30)
     nodes.restart("resident")
-    assert "time.sleep(1000)" in command_of(nodes.pid("resident"))
+
+    def runs_again() -> bool:
+        pid = nodes.pid("resident")
+        return bool(pid) and "time.sleep(1000)" in command_of(pid)
+
+    await until(runs_again, what="the program runs inside the node again", timeout=20)
 
 
 @pytest.mark.parametrize("how", ["down", "supervisor killed", "supervisor and reaper killed"])
