@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from dev import programs
 from dev.cluster import Cluster, down
 from dev.errors import ClusterError
 from dev.paths import RunDir
+from netclaim.addresses import host_address
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -183,12 +183,9 @@ class Demo:
 
 
 def addresses(instance: Raw) -> dict[str, str]:
-    """Family -> the bare address of the instance's first interface that answers a ping (a block's first usable one)."""
-    out = {}
-    for address in instance["status"]["networkInterfaces"][0]["addresses"]:
-        block = ipaddress.ip_network(address["address"], strict=False)
-        out[address["family"]] = str(block[0] if block.num_addresses == 1 else block[1])
-    return out
+    """Family -> the bare address of the instance's first interface that answers a ping."""
+    listed = instance["status"]["networkInterfaces"][0]["addresses"]
+    return {address["family"]: host_address(address["address"]) for address in listed}
 
 
 def _program_table(cluster: Cluster, ready_after: dict[str, float]) -> Table:
