@@ -4,6 +4,8 @@ import signal
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dev.cluster import Cluster
@@ -48,6 +50,15 @@ class Program:
 
     def resume(self) -> None:
         self._cluster.signal(self.name, signal.SIGCONT)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """It stands still for the body of a `with`: what is damaged by hand stays damaged while one looks."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
 
     async def again(self) -> None:
         self._cluster.restart(self.name)

@@ -13,7 +13,7 @@ from netclaim.kube.errors import NotFound
 from tests.waiting import until
 
 LOCATION = "us-central-1"
-WITHIN = 15.0
+WITHIN = 40.0
 
 
 @dataclass

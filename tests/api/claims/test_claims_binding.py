@@ -147,7 +147,7 @@ async def test_nso_writes_nothing_when_all_is_as_it_should_be(shop: Shop, nso: A
         log = nso.log()
         return log.count("claims: first pass done") >= 2 and log.count("interfaces: first pass done") >= 2
 
-    await until(first_pass_done, timeout=40, what="the first pass after the restart")
+    await until(first_pass_done, timeout=90, what="the first pass after the restart")
     assert await _versions(shop) == before
 
 

@@ -81,7 +81,7 @@ async def test_the_metrics_tell_phases_and_reasons(shop: Shop, nso: Program) -> 
         assert "web-0-eth0" not in text
         return True
 
-    await until(told, timeout=10, what="the metrics")
+    await until(told, timeout=30, what="the metrics")
 
 
 async def test_while_ipam_does_not_work_held_addresses_stay_and_new_claims_wait_and_bind_later(
@@ -99,7 +99,7 @@ async def test_while_ipam_does_not_work_held_addresses_stay_and_new_claims_wait_
         assert await shop.interface("new") is None
     finally:
         await ipam_program.again()
-    await shop.held_by_ipam(await shop.allocated("new", timeout=40))
+    await shop.held_by_ipam(await shop.allocated("new", timeout=90))
 
 
 async def test_a_hundred_claims_at_once_are_all_served_without_a_double(shop: Shop) -> None:

@@ -92,7 +92,7 @@ async def test_a_requeue_leaves_the_data_planes_report_alone(shop: Shop, cell: C
         assert nso.log().count("claims: first pass done") >= 2
         return True
 
-    await until(looked_again, timeout=40, what="a pass over all claims")
+    await until(looked_again, timeout=90, what="a pass over all claims")
     assert await reported(shop) == before
     assert conditions.is_true(await shop.refused("Ready"), networking.READY)
 

@@ -81,7 +81,7 @@ async def test_a_retained_interface_moves_to_a_claim_of_another_name_that_pins_i
         assert found["metadata"]["uid"] != interface["metadata"]["uid"]
         return found
 
-    again = await until(rebuilt, timeout=15, what="the interface rebuilt")
+    again = await until(rebuilt, timeout=60, what="the interface rebuilt")
     assert again["spec"]["addresses"] == interface["spec"]["addresses"]
 
 
@@ -113,7 +113,7 @@ async def test_an_interface_deleted_under_a_live_claim_is_rebuilt_on_its_address
         assert found["metadata"]["uid"] != interface["metadata"]["uid"]
         return found
 
-    await until(rebuilt, timeout=15, what="the interface rebuilt")
+    await until(rebuilt, timeout=60, what="the interface rebuilt")
     second = await shop.allocated()
     assert all_addresses(second) == all_addresses(first)
     assert await _uids(shop) == before
@@ -330,9 +330,9 @@ async def test_a_kill_at_any_moment_leaves_nothing_half_done(shop: Shop, nso: An
     await nso.again()
     for number in range(20):
         if number % 3:
-            await shop.held_by_ipam(await shop.allocated(f"web-{number}-eth0", timeout=40))
+            await shop.held_by_ipam(await shop.allocated(f"web-{number}-eth0", timeout=90))
         else:
-            await shop.gone(resources.CLAIMS, f"web-{number}-eth0", timeout=40)
+            await shop.gone(resources.CLAIMS, f"web-{number}-eth0", timeout=90)
 
 
 async def _uids(shop: Shop) -> set[str]:

@@ -16,7 +16,7 @@ async def ready(shop: Shop, resource: resources.Resource, name: str, reason: str
         assert conditions.reason_of(raw, networking.READY) == reason, raw.get("status")
         return raw
 
-    return await until(look, timeout=15, what=f"{resource.kind} {name} {reason}")
+    return await until(look, timeout=60, what=f"{resource.kind} {name} {reason}")
 
 
 async def test_a_network_gets_a_range_a_context_and_a_subnet_for_each_family(shop: Shop) -> None:
@@ -108,7 +108,7 @@ async def test_the_class_of_network_ranges_may_come_after_the_network(shop: Shop
         assert conditions.is_false(raw, networking.READY), raw.get("status")
         return True
 
-    await until(waits, timeout=15, what="the network not ready")
+    await until(waits, timeout=60, what="the network not ready")
     await ipam.create(
         resources.IP_CLASSES,
         {
