@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def until(
-    condition: Callable[[], T | Awaitable[T]], *, timeout: float = 10.0, what: str = "", interval: float = 0.05
+    condition: Callable[[], T | Awaitable[T]], *, timeout: float = 30.0, what: str = "", interval: float = 0.05
 ) -> T:
     """Call ``condition`` until it returns something true, and return that.
 

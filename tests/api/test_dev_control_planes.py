@@ -214,7 +214,7 @@ async def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
     with begin(command) as starting:
         await until(log.exists, what="an API server starts", timeout=30)
         starting.send_signal(signal.SIGINT)
-        starting.communicate(timeout=40)
+        starting.communicate(timeout=90)
 
     assert starting.returncode == 130
     assert names_in(tmp_path) == {"log", "lock"}

@@ -157,6 +157,6 @@ async def invariants_hold(stack: Stack) -> AsyncIterator[None]:
         assert not found, found
         return True
 
-    await until(nothing_violated, timeout=15, what="no invariant violated", interval=0.3)
+    await until(nothing_violated, timeout=60, what="no invariant violated", interval=0.3)
     for program, log in stack.program_logs().items():
         assert "Traceback" not in log, f"{program} logged a traceback: {log[log.index('Traceback') - 500 :][:3000]}"

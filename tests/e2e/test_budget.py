@@ -29,7 +29,7 @@ async def _quiet(stack: Stack) -> None:
         await asyncio.sleep(QUIET)
         return not any(writes_by_kind(log.calls()) for log in logs)
 
-    await until(nothing_written, timeout=40, what=f"{QUIET} s without a write")
+    await until(nothing_written, timeout=90, what=f"{QUIET} s without a write")
 
 
 async def test_a_dual_stack_instance_with_an_external_class_stays_within_its_write_budget(

@@ -64,7 +64,7 @@ async def test_deleting_the_namespace_leaves_nothing_in_the_api_in_ipam_and_in_t
     for resource in OURS:
         assert not await stack.cell.list(resource, tenant.namespace), resource.kind
     await until(lambda: _nothing_held(stack, tenant), timeout=30, what="nothing held in IPAM")
-    await until(lambda: _no_identity(stack, tenant), timeout=15, what="identifiers and advertisements gone")
+    await until(lambda: _no_identity(stack, tenant), timeout=60, what="identifiers and advertisements gone")
     for node, state in before.items():
 
         async def as_before(node: str = node, state: dict[str, list[str]] = state) -> bool:

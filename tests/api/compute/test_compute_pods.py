@@ -70,7 +70,7 @@ async def test_a_pod_is_not_tried_while_its_interface_is_not_prepared(world: Wor
     await world.says(r.INSTANCES, "web-0", "Ready", "False", "PreviousHolderAttached")
     assert await world.all(r.PODS) == {}
     await world.prepare("web-0-eth0")
-    await world.there(r.PODS, "web-0", timeout=3)
+    await world.there(r.PODS, "web-0", timeout=15)
 
 
 async def test_a_webhook_that_cannot_be_asked_blocks_the_pod_and_says_so(world: World) -> None:
@@ -140,7 +140,7 @@ def test_the_pod_provider_refuses_to_start_for_virtual_machines(world: World) ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 2

@@ -104,7 +104,7 @@ async def get(client: Client, project: str, name: str) -> Raw:
     return await client.get(resources.IP_CLAIMS, project, name)
 
 
-async def bound(client: Client, project: str, name: str, *, timeout: float = 15.0) -> Raw:
+async def bound(client: Client, project: str, name: str, *, timeout: float = 30.0) -> Raw:
     """The status of a claim once it is bound."""
 
     async def look() -> Raw | None:
@@ -135,7 +135,7 @@ async def cidrs(client: Client, project: str) -> dict[str, str]:
     return {raw["metadata"]["name"]: raw["status"]["cidr"] for raw in listed if (raw.get("status") or {}).get("cidr")}
 
 
-async def refused(client: Client, project: str, name: str, reason: str, *, timeout: float = 10.0) -> str:
+async def refused(client: Client, project: str, name: str, reason: str, *, timeout: float = 30.0) -> str:
     """The message of a claim once it is refused for `reason`."""
 
     async def look() -> str | None:
@@ -218,7 +218,7 @@ async def pool_ready(client: Client, project: str, pool: str, status: str, reaso
                 return str(condition["message"])
         raise AssertionError(f"{pool}: {found}")
 
-    return await until(look, timeout=10, what=f"IPPool {pool} Ready={status}")
+    return await until(look, timeout=30, what=f"IPPool {pool} Ready={status}")
 
 
 async def violations(client: Client, project: str) -> list[invariants.Violation]:
@@ -238,4 +238,4 @@ async def consistent(client: Client, project: str) -> None:
         assert not found, [str(each) for each in found]
         return True
 
-    await until(look, timeout=15, what=f"no violation in {project}", interval=0.3)
+    await until(look, timeout=60, what=f"no violation in {project}", interval=0.3)

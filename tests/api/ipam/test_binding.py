@@ -146,4 +146,4 @@ async def test_a_static_address_is_given_or_refused_with_its_reason(ipam: Client
             await make(ipam, claim(home, name, class_name="few", address=address))
             assert address.split("/")[0] in await refused(ipam, home, name, reason)
         await release(ipam, home, ["static"])
-        assert (await bound(ipam, home, "taken", timeout=3))["cidr"] == "192.0.2.5/32"
+        assert (await bound(ipam, home, "taken", timeout=15))["cidr"] == "192.0.2.5/32"

@@ -40,7 +40,7 @@ async def test_a_pool_that_a_user_deletes_under_a_live_claim_waits_for_it(
         async def gone() -> bool:
             return "few" not in [raw["metadata"]["name"] for raw in await ipam.list(resources.IP_POOLS, home)]
 
-        await until(gone, timeout=15, what="the pool is gone")
+        await until(gone, timeout=60, what="the pool is gone")
 
 
 async def test_a_root_that_overlaps_another_is_refused_and_taken_up_when_the_other_goes(
@@ -97,7 +97,7 @@ async def test_a_project_carves_from_another_only_with_its_consent(ipam: Client,
         async def given_back() -> bool:
             return not await allocations(ipam, owner)
 
-        await until(given_back, timeout=15, what="the carve is given back to the owner")
+        await until(given_back, timeout=60, what="the carve is given back to the owner")
         await ipam.delete(resources.NAMESPACES, None, owner)
 
 

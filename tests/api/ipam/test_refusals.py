@@ -24,7 +24,7 @@ async def test_a_claim_in_an_exhausted_pool_says_so_and_the_oldest_is_served_whe
         await bound(ipam, home, "other")
         freed = (await bound(ipam, home, "a"))["cidr"]
         await release(ipam, home, ["a"])
-        status = await bound(ipam, home, "late-1", timeout=1.5)
+        status = await bound(ipam, home, "late-1", timeout=6)
         assert status["cidr"] == freed
         assert not [entry for entry in status["conditions"] if entry["status"] == "False"]
         await refused(ipam, home, "late-2", api.REASON_POOL_EXHAUSTED)
@@ -38,7 +38,7 @@ async def test_a_pool_that_grows_serves_those_who_wait(ipam: Client, home: str, 
         await all_bound(ipam, home, 2)
         grown = [{"op": "replace", "path": "/spec/cidr", "value": "192.0.2.0/30"}]
         await ipam.json_patch(resources.IP_POOLS, home, "few", grown)
-        assert len(set((await all_bound(ipam, home, 4, timeout=5)).values())) == 4
+        assert len(set((await all_bound(ipam, home, 4, timeout=15)).values())) == 4
         pool = await ipam.get(resources.IP_POOLS, home, "few")
         assert pool["status"]["cidr"] == "192.0.2.0/30"
 
@@ -53,7 +53,7 @@ async def test_an_exclusion_that_is_lifted_serves_those_who_wait(ipam: Client, h
         await refused(ipam, home, "two", api.REASON_POOL_EXHAUSTED)
         lifted = [{"op": "replace", "path": "/spec/excluded", "value": ["192.0.2.0/32"]}]
         await ipam.json_patch(resources.IP_POOLS, home, "few", lifted)
-        assert (await bound(ipam, home, "two", timeout=3))["cidr"] == "192.0.2.1/32"
+        assert (await bound(ipam, home, "two", timeout=10))["cidr"] == "192.0.2.1/32"
 
 
 async def test_a_claim_is_bound_once_its_class_or_pool_or_default_exists(
@@ -68,7 +68,7 @@ async def test_a_claim_is_bound_once_its_class_or_pool_or_default_exists(
         await refused(ipam, home, "early", api.REASON_NO_OFFERING_POOL)
         pool = {"cidr": "192.0.2.0/29", "classNames": ["few"]}
         await ipam.create(resources.IP_POOLS, {"metadata": {"name": "few", "namespace": home}, "spec": pool})
-        await bound(ipam, home, "early", timeout=3)
+        await bound(ipam, home, "early", timeout=10)
         annotated = {
             "metadata": {"name": "few", "namespace": home, "annotations": {api.DEFAULT_CLASS_ANNOTATION: "true"}}
         }
@@ -80,7 +80,7 @@ async def test_a_claim_is_bound_once_its_class_or_pool_or_default_exists(
         await ipam.json_patch(
             resources.IP_CLASSES, home, "endpoint-ipv4", [{"op": "remove", "path": "/metadata/annotations"}]
         )
-        assert (await bound(ipam, home, "family", timeout=3))["poolRef"]["name"] == "few"
+        assert (await bound(ipam, home, "family", timeout=10))["poolRef"]["name"] == "few"
 
 
 async def test_a_scope_role_that_is_missing_is_refused_by_name(ipam: Client, home: str, kubeconfig: str) -> None:

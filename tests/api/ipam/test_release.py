@@ -74,7 +74,7 @@ async def test_a_range_is_released_only_when_nobody_is_inside(ipam: Client, home
         assert (await bound(ipam, home, "here"))["cidr"] == (await bound(ipam, home, "there"))["cidr"]
         await make(ipam, claim(home, "inside", family="IPv4"))
         await bound(ipam, home, "inside")
-        await release(ipam, home, ["there"], timeout=5)
+        await release(ipam, home, ["there"], timeout=30)
         await ipam.delete(resources.IP_CLAIMS, home, "here")
 
         async def occupied() -> str | None:
@@ -84,12 +84,12 @@ async def test_a_range_is_released_only_when_nobody_is_inside(ipam: Client, home
 
         assert f"{home}/inside" in str(await until(occupied, what="RangeOccupied"))
         assert (await get(ipam, home, "here"))["status"]["cidr"] == "10.128.0.0/20"
-        await release(ipam, home, timeout=5)
+        await release(ipam, home, timeout=30)
 
         async def nothing_left() -> bool:
             return not await allocations(ipam, home)
 
-        await until(nothing_left, timeout=15, what="the empty pool is gone, and its carve with it")
+        await until(nothing_left, timeout=60, what="the empty pool is gone, and its carve with it")
 
 
 async def test_an_allocation_deleted_by_hand_under_a_bound_claim_is_taken_again_at_once(
@@ -115,7 +115,7 @@ async def test_an_allocation_deleted_by_hand_under_a_bound_claim_is_taken_again_
         async def is_back() -> bool:
             return {raw["spec"]["cidr"] for raw in await allocations(ipam, home)} == {kept, other}
 
-        await until(is_back, timeout=5, what="the claim's allocation is there again")
+        await until(is_back, timeout=30, what="the claim's allocation is there again")
         await make(ipam, claim(home, "next", class_name="few"))
         assert (await bound(ipam, home, "next"))["cidr"] not in {kept, other}
 
@@ -135,7 +135,7 @@ async def test_an_allocation_without_its_claim_is_released_after_two_sightings(
         async def only_the_live_one() -> bool:
             return [raw["spec"]["cidr"] for raw in await allocations(ipam, home)] == [kept]
 
-        await until(only_the_live_one, timeout=10, what="the orphan is released")
+        await until(only_the_live_one, timeout=30, what="the orphan is released")
 
 
 def _allocation(project: str, pool: str, block: Block, claim_name: str, uid: str) -> Raw:

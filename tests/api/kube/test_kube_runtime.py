@@ -18,7 +18,7 @@ from tests.api.kube.objects import claim, config_map
 from tests.faults.proxy import FaultProxy
 from tests.waiting import until
 
-FAST = Timings(lease=2.0, deadline=1.2, retry=0.2)
+FAST = Timings(lease=5.0, deadline=4.0, retry=0.3)
 
 
 # -- lost replies ------------------------------------------------------------------------------------------------------
@@ -87,7 +87,10 @@ async def test_a_list_comes_in_pages_of_one_version(cell: Client, shop: str) -> 
 
 
 async def test_a_watch_brings_changes_and_ends_by_itself_when_its_time_is_over(cell: Client, shop: str) -> None:
-    """T22: the clean end is no error. (Bookmarks come when the server likes: tests/unit/kube has what follows.)"""
+    """T22: the clean end is no error. (Bookmarks come when the server likes: tests/unit/kube has what follows.)
+
+    A new namespace gets a ConfigMap of the control plane's own, at some later moment: only ours counts.
+    """
     created = await cell.create(CONFIG_MAPS, config_map(shop, "a"))
     version = created["metadata"]["resourceVersion"]
     watch = cell.watch(CONFIG_MAPS, shop, resource_version=version, timeout_seconds=4)
@@ -95,7 +98,7 @@ async def test_a_watch_brings_changes_and_ends_by_itself_when_its_time_is_over(c
         await cell.apply(CONFIG_MAPS, config_map(shop, "a", colour="red"), manager="test")
         await cell.delete(CONFIG_MAPS, shop, "a")
         seen = [(event.type, event.object["metadata"].get("name", "")) async for event in watch]
-    assert [one for one in seen if one[0] != "BOOKMARK"] == [("MODIFIED", "a"), ("DELETED", "a")]
+    assert [one for one in seen if one[1] == "a"] == [("MODIFIED", "a"), ("DELETED", "a")]
 
 
 async def test_a_version_that_is_too_old_is_gone(cell: Client) -> None:
@@ -146,7 +149,7 @@ async def test_every_run_of_a_controller_sees_its_own_last_write(cell: Client, s
     tasks = [asyncio.create_task(run_reflectors(cluster))]
     await until(maps.synced.is_set)
     tasks.append(asyncio.create_task(controller.run()))
-    await until(lambda: written == 30, timeout=20)
+    await until(lambda: written == 30, timeout=30)
     assert stale == []
     for task in tasks:
         task.cancel()
@@ -182,14 +185,14 @@ async def test_a_real_lease_is_taken_renewed_passed_on_and_released(cell: Client
     async def renewed() -> bool:
         return bool((await cell.get(LEASES, shop, "test"))["spec"]["renewTime"] > lease["spec"]["renewTime"])
 
-    await until(renewed, timeout=3)
+    await until(renewed, timeout=30)
     assert first.is_leader()
     assert not second.is_leader()
     one.cancel()
     await asyncio.wait({one})
     await first.release()
     assert not first.is_leader()
-    await until(second.is_leader, timeout=3)
+    await until(second.is_leader, timeout=30)
     lease = await cell.get(LEASES, shop, "test")
     assert lease["spec"]["holderIdentity"] == "second"
     assert lease["spec"]["leaseTransitions"] == 1

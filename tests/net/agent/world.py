@@ -322,7 +322,7 @@ class World:
         assert found is not None
         return found
 
-    async def withdrawn(self, attachment: str, *, timeout: float = 10.0) -> None:
+    async def withdrawn(self, attachment: str, *, timeout: float = 40.0) -> None:
         """Wait until neither facts nor an advertisement are left."""
 
         async def gone() -> bool:

@@ -81,7 +81,7 @@ class Sniffer:
     def saw(self, token: bytes) -> bool:
         return any(token in frame for frame in self.read())
 
-    async def until(self, token: bytes, timeout: float = 3.0) -> None:
+    async def until(self, token: bytes, timeout: float = 20.0) -> None:
         await until(lambda: self.saw(token), timeout=timeout, interval=0.005, what=f"frame with {token!r}")
 
     def send(self, frame: bytes) -> None:

@@ -47,7 +47,7 @@ async def test_each_failure_has_its_own_kind(
     with pytest.raises(kind) as caught:
         await client.get(CONFIG_MAPS, "shop", "a")
     assert type(caught.value) is kind
-    assert time.monotonic() - started < 3.0
+    assert time.monotonic() - started < 15.0
 
 
 async def test_retry_after_is_read_from_a_429_that_is_not_json(server: FaultServer, client: Client) -> None:

@@ -77,7 +77,8 @@ async def test_the_store_ends_equal_to_the_server_after_a_watch_fails(
         await until(lambda: equal(reflector, server), what="store equal to server")
         churn(server, chance, 10)
         await until(lambda: equal(reflector, server), what="store equal to server after it healed")
-    assert server.count("watch") >= 3
+        # A list may have made it equal first; the watch that heals is then still to come.
+        await until(lambda: server.count("watch") >= 3, what="a watch after both faults")
 
 
 @pytest.mark.parametrize("fault", LIST_FAULTS)
@@ -220,7 +221,7 @@ async def test_a_silent_watch_is_noticed_by_its_missing_bookmarks(server: FaultS
         server.storage.create(MAPS, config_map("a"))
         await until(lambda: len(reflector.store) == 1)
         server.storage.create(MAPS, config_map("b"))
-        await until(lambda: equal(reflector, server), timeout=5, what="a new watch after the silence")
+        await until(lambda: equal(reflector, server), timeout=30, what="a new watch after the silence")
 
 
 async def test_the_watch_reads_your_own_write(server: FaultServer, client: Client) -> None:
