@@ -13,10 +13,10 @@ LOCK_ID := $(shell { $(PYTHON) -c 'import sys; print(sys.version)'; cat requirem
 VENV := $(NETCLAIM_CACHE)/venv-$(LOCK_ID)
 PY := .venv/bin/python
 
-.PHONY: help venv demo up down status test lint format crds bench lock clean
+.PHONY: help venv demo up down status test lint format crds reference bench lock clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 venv: .venv/.ready-$(LOCK_ID) ## the locked Python environment
 
@@ -54,6 +54,9 @@ format: venv ## write code in the house format
 
 crds: venv ## write crds/ from the types
 	@$(PY) -m netclaim.api
+
+reference: venv ## write docs/reference/ from types, settings, reasons, metrics and commands
+	@$(PY) -m dev.reference
 
 bench: venv ## benchmarks: make bench NAME=...
 	@$(PY) -m bench $(NAME)

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from netclaim.api import resources
+from netclaim.api import managers, resources
 from netclaim.api.fields import BareAddress, Cidr, InterfaceName
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef
 from netclaim.api.networking import PROGRAMMED, READY
@@ -15,6 +15,7 @@ from netclaim.api.schema import (
     AGE,
     ATOMIC,
     Column,
+    ConditionType,
     Definition,
     Hints,
     Rule,
@@ -78,7 +79,8 @@ class VPC(KubeObject):
             Column("Networks", ".spec.networks"),
             condition_column(READY),
             AGE,
-        )
+        ),
+        conditions=(ConditionType(READY, managers.VPC_CONTROLLER, "The VPC has its identifier."),),
     )
 
     spec: VPCSpec = Field(description="Which network context the VPC realizes.")
@@ -159,7 +161,15 @@ class VPCAttachment(KubeObject):
             Column("Host-Interface", ".status.hostInterface"),
             condition_column(PROGRAMMED),
             AGE,
-        )
+        ),
+        conditions=(
+            ConditionType(READY, managers.VPC_CONTROLLER, "The attachment has its identifier and can be programmed."),
+            ConditionType(
+                PROGRAMMED,
+                managers.VPC_CONTROLLER_PROGRAMMED,
+                "A node carries the attachment and advertises its prefixes.",
+            ),
+        ),
     )
 
     spec: VPCAttachmentSpec = Field(description="Which interface is attached to which VPC, and how.")

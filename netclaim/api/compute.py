@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from netclaim.api import resources
+from netclaim.api import managers, resources
 from netclaim.api.fields import AddressOrCidr, BareAddress
 from netclaim.api.meta import ApiModel, ConditionedStatus, Conditions, KubeObject, NameRef, ObjectRef
 from netclaim.api.networking import ClaimAddress, ExternalAddress, NetworkInterfaceClaimSpec
@@ -16,6 +16,7 @@ from netclaim.api.schema import (
     ATOMIC,
     PRESERVED,
     Column,
+    ConditionType,
     Definition,
     Hints,
     Rule,
@@ -32,10 +33,13 @@ INSTANCE_LABEL: Final = "compute.datumapis.com/instance"
 """On claims and Pods: the Instance's name (cut to a label's length)."""
 
 ORDINAL_LABEL: Final = "compute.datumapis.com/ordinal"
+"""On Instances, claims and Pods: the number of the slot."""
+
 TEMPLATE_LABEL: Final = "compute.datumapis.com/template"
 """On claims: the name of the claim template."""
 
 TEMPLATE_HASH_LABEL: Final = "compute.datumapis.com/template-hash"
+"""On Instances: tells the templates apart that they were made from."""
 
 NETWORK_GATE: Final = "Network"
 """The scheduling gate that holds an Instance until all of its interfaces are prepared."""
@@ -154,6 +158,7 @@ class Workload(KubeObject):
             condition_column(AVAILABLE, name="Reason", field_name="reason"),
             AGE,
         ),
+        conditions=(ConditionType(AVAILABLE, managers.COMPUTE, "As many instances are ready as are wanted."),),
         scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
     )
 
@@ -254,7 +259,12 @@ class Instance(KubeObject):
             Column("External IP", ".status.networkInterfaces[0].assignments.externalIP"),
             Column("Node", ".status.node", wide=True),
             condition_column(READY, name="Message", field_name="message", wide=True),
-        )
+        ),
+        conditions=(
+            ConditionType(PROGRAMMED, managers.COMPUTE, "All interfaces of the instance are programmed."),
+            ConditionType(AVAILABLE, managers.COMPUTE, "The instance has its own Pod, and that is ready."),
+            ConditionType(READY, managers.COMPUTE, "The Pod is ready and all claims are Ready."),
+        ),
     )
 
     spec: InstanceSpec = Field(description="Which slot of which workload, and what fills it.")

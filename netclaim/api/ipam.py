@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from netclaim.api import resources
+from netclaim.api import managers, resources
 from netclaim.api.fields import AddressOrCidr, BareAddress, CanonicalCidr, Cidr
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef
 from netclaim.api.networking import IPFamily
@@ -19,6 +19,7 @@ from netclaim.api.schema import (
     AGE,
     ATOMIC,
     Column,
+    ConditionType,
     Definition,
     Hints,
     Rule,
@@ -195,7 +196,15 @@ class IPClass(KubeObject):
             condition_column(ACCEPTED),
             condition_column(ACCEPTED, name="Reason", field_name="reason"),
             AGE,
-        )
+        ),
+        conditions=(
+            ConditionType(ACCEPTED, managers.IPAM, "Claims can name the class."),
+            ConditionType(
+                DEFAULT,
+                managers.IPAM,
+                "Only on a class that is annotated as default: it is the only one of its family, and is used.",
+            ),
+        ),
     )
 
     spec: IPClassSpec = Field(description="What a claim of the class gets, and which pools serve it.")
@@ -319,6 +328,10 @@ class IPPool(KubeObject):
             condition_column(READY, wide=True),
             condition_column(READY, name="Reason", field_name="reason", wide=True),
         ),
+        conditions=(
+            ConditionType(READY, managers.IPAM, "Blocks are handed out of the pool."),
+            ConditionType(EXHAUSTED, managers.IPAM, "No block is left in an address space of the pool."),
+        ),
         rules=(
             Rule(
                 "!has(oldSelf.status) || !has(oldSelf.status.cidr) || (has(self.status) && has(self.status.cidr) && "
@@ -392,6 +405,12 @@ class IPClaim(KubeObject):
             condition_column(BOUND, name="Reason", field_name="reason"),
             Column("Owner", ".spec.ownerRef.name", wide=True),
             AGE,
+        ),
+        conditions=(
+            ConditionType(BOUND, managers.IPAM, "The block or range is the claim's."),
+            ConditionType(
+                RELEASED, managers.IPAM, "Only while the claim is deleted: whether its range could be let go."
+            ),
         ),
         rules=(written_once("cidr", "the block of a claim is written once: delete the claim to get another"),),
     )

@@ -9,12 +9,12 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from netclaim.api import resources
+from netclaim.api import managers, resources
 from netclaim.api.fields import Cidr
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef
 from netclaim.api.networking import IPFamily
 from netclaim.api.resources import Resource
-from netclaim.api.schema import AGE, ATOMIC, Column, Definition, Rule, condition_column
+from netclaim.api.schema import AGE, ATOMIC, Column, ConditionType, Definition, Rule, condition_column
 
 ADVERTISED: Final = "Advertised"
 READY: Final = "Ready"
@@ -131,7 +131,14 @@ class BGPAdvertisement(KubeObject):
             Column("Prefixes", ".spec.prefixes"),
             condition_column(ADVERTISED),
             AGE,
-        )
+        ),
+        conditions=(
+            ConditionType(
+                ADVERTISED,
+                managers.NODE_AGENT,
+                "The prefixes are programmed on the node and other nodes may send to them.",
+            ),
+        ),
     )
 
     spec: BGPAdvertisementSpec = Field(description="What is behind this node for one attachment.")

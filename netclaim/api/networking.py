@@ -6,11 +6,22 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from netclaim.api import resources
+from netclaim.api import managers, resources
 from netclaim.api.fields import AddressOrCidr, BareAddress, Cidr, ClassName, InterfaceName, LocationName, ObjectName
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject, NameRef, ObjectRef
 from netclaim.api.resources import Resource
-from netclaim.api.schema import AGE, ATOMIC, Column, Definition, Hints, Rule, condition_column, immutable, keyed_list
+from netclaim.api.schema import (
+    AGE,
+    ATOMIC,
+    Column,
+    ConditionType,
+    Definition,
+    Hints,
+    Rule,
+    condition_column,
+    immutable,
+    keyed_list,
+)
 
 IPV4: Final = "IPv4"
 IPV6: Final = "IPv6"
@@ -33,8 +44,13 @@ INJECTED_ANNOTATION: Final = "networking.datumapis.com/injected-interfaces"
 """On a Pod: what the webhook injected."""
 
 TEARDOWN_FINALIZER: Final = "networking.datumapis.com/teardown"
+"""On a Network, a NetworkContext and a Subnet: something still uses it, or IPAM still holds its range."""
+
 CLAIM_RELEASE_FINALIZER: Final = "networking.datumapis.com/claim-release"
+"""On a NetworkInterfaceClaim: what it asked IPAM for is not given back, or left to its interface, yet."""
+
 INTERFACE_RELEASE_FINALIZER: Final = "networking.datumapis.com/release"
+"""On a NetworkInterface: its IPClaims are not given back yet."""
 
 READY: Final = "Ready"
 ALLOCATED: Final = "Allocated"
@@ -100,7 +116,11 @@ class Network(KubeObject):
             condition_column(READY),
             condition_column(READY, name="Reason", field_name="reason"),
             AGE,
-        )
+        ),
+        conditions=(
+            ConditionType(ALLOCATED, managers.NSO, "IPAM holds a range for every family that needs one."),
+            ConditionType(READY, managers.NSO, "Interfaces can be claimed on the network."),
+        ),
     )
 
     spec: Annotated[NetworkSpec, Hints({"default": {}})] = Field(
@@ -146,7 +166,10 @@ class NetworkContext(KubeObject):
             condition_column(READY),
             condition_column(READY, name="Reason", field_name="reason"),
             AGE,
-        )
+        ),
+        conditions=(
+            ConditionType(READY, managers.NSO, "Every family of the network has a subnet here that is ready."),
+        ),
     )
 
     spec: NetworkContextSpec = Field(description="Which network, and where.")
@@ -180,7 +203,8 @@ class NetworkBinding(KubeObject):
             condition_column(READY),
             condition_column(READY, name="Reason", field_name="reason"),
             AGE,
-        )
+        ),
+        conditions=(ConditionType(READY, managers.NSO, "The context that was asked for is ready."),),
     )
 
     spec: NetworkBindingSpec = Field(description="The network that is wanted in a location.")
@@ -225,7 +249,8 @@ class SubnetClaim(KubeObject):
             condition_column(READY),
             condition_column(READY, name="Reason", field_name="reason"),
             AGE,
-        )
+        ),
+        conditions=(ConditionType(READY, managers.NSO, "A subnet serves the claim."),),
     )
 
     spec: Annotated[
@@ -276,7 +301,11 @@ class Subnet(KubeObject):
             Column("Gateway", ".status.gateway"),
             condition_column(READY),
             AGE,
-        )
+        ),
+        conditions=(
+            ConditionType(ALLOCATED, managers.NSO, "IPAM holds the range."),
+            ConditionType(READY, managers.NSO, "Addresses can be taken from the range."),
+        ),
     )
 
     spec: SubnetSpec = Field(description="Where the subnet belongs.")
@@ -359,7 +388,22 @@ class NetworkInterfaceClaim(KubeObject):
             condition_column(ALLOCATED, wide=True),
             condition_column(PREPARED, wide=True),
             condition_column(PROGRAMMED, wide=True),
-        )
+        ),
+        conditions=(
+            ConditionType(BOUND, managers.NSO, "An interface serves the claim."),
+            ConditionType(ALLOCATED, managers.NSO, "IPAM holds every address that the claim publishes."),
+            ConditionType(
+                PREPARED,
+                managers.VPC_CONTROLLER,
+                "A Pod can be attached: identity and NetworkAttachmentDefinition are there.",
+            ),
+            ConditionType(
+                PROGRAMMED,
+                managers.VPC_CONTROLLER_PROGRAMMED,
+                "A node carries the interface. Seeded Unknown by nso-seed while nobody has said anything.",
+            ),
+            ConditionType(READY, managers.NSO, "Bound, Allocated and Programmed are True, and Prepared is not False."),
+        ),
     )
 
     spec: Annotated[
@@ -429,7 +473,25 @@ class NetworkInterface(KubeObject):
             condition_column(PREPARED),
             condition_column(PROGRAMMED),
             AGE,
-        )
+        ),
+        conditions=(
+            ConditionType(ALLOCATED, managers.NSO, "IPAM holds every address of the interface."),
+            ConditionType(
+                PREPARED,
+                managers.VPC_CONTROLLER,
+                "A Pod can be attached: identity and NetworkAttachmentDefinition are there.",
+            ),
+            ConditionType(
+                PROGRAMMED,
+                managers.VPC_CONTROLLER_PROGRAMMED,
+                "A node carries the interface. Seeded Unknown by nso-seed while nobody has said anything.",
+            ),
+            ConditionType(
+                EXTERNAL_PROGRAMMED,
+                managers.NSO_SEED,
+                "The external addresses reach the interface. Unknown until something realizes them.",
+            ),
+        ),
     )
 
     spec: NetworkInterfaceSpec = Field(description="Everything that it takes to bring up the NIC.")

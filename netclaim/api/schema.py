@@ -111,10 +111,23 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionType:
+    """A condition that a kind's status holds: who writes it (a field manager), and what it tells."""
+
+    type: str
+    writer: str
+    tells: str
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
-    """What a kind's CustomResourceDefinition needs besides the schema. `rules` stand on the whole object."""
+    """What a kind's CustomResourceDefinition needs besides the schema. `rules` stand on the whole object.
+
+    `conditions` are for the reference: the schema does not restrict which types a status holds.
+    """
 
     columns: tuple[Column, ...]
+    conditions: tuple[ConditionType, ...] = ()
     rules: tuple[Rule, ...] = ()
     scale: Scale | None = None
     has_status: bool = True

@@ -16,7 +16,6 @@ REASON_AVAILABLE: Final = "BlocksAvailable"
 REASON_ALL_TAKEN: Final = "NoBlockLeft"
 REASON_ACCEPTED: Final = "Accepted"
 REASON_ONLY_DEFAULT: Final = "OnlyDefault"
-REASON_RELEASING: Final = "Releasing"
 
 WAITING_FOR_POOL: Final = "WaitingForPool"
 PARENT_CYCLE: Final = "ParentCycle"
@@ -30,6 +29,7 @@ NOT_SHARED: Final = "NotShared"
 POOL_OCCUPIED: Final = "PoolOccupied"
 NAME_CONFLICT: Final = "NameConflict"
 ALLOCATION_LOST: Final = "AllocationLost"
+CARVE_LOST: Final = "CarveLost"
 MALFORMED: Final = "Malformed"
 
 MAX_DEPTH: Final = 8
@@ -151,4 +151,13 @@ def allocation_lost(block: Block, allocation: Key) -> Refusal:
         f"the IPAllocation {_named(allocation)} of {block} is not this claim's any more: "
         "delete the claim to get another block",
         final=True,
+    )
+
+
+def carve_lost(pool: Key, block: Block, parent: Key, holder: str) -> Refusal:
+    """A pool's block is not carved any more, and cannot be carved again."""
+    return Refusal(
+        CARVE_LOST,
+        f"{block} of IPPool {_named(pool)} is not its own in IPPool {_named(parent)} any more: {holder}; nothing new "
+        "is given out here. Replace the claims inside, or free the block for it",
     )
