@@ -189,7 +189,7 @@ class Cluster:
         """Delete that very object; False when it is gone, or another has its name. An object brings its own uid.
 
         Raises:
-            Conflict: `resource_version` was given and is not the object's.
+            Conflict: `resource_version` was given and is not the object's; or the server refused for another reason.
         """
         namespace, name = obj_or_key if isinstance(obj_or_key, tuple) else key_of(obj_or_key)
         if not isinstance(obj_or_key, tuple):
@@ -207,10 +207,19 @@ class Cluster:
         except NotFound:
             return False
         except Conflict:
-            if resource_version is not None:
+            # Another uid under that name is as good as gone; whatever else was in the way is not.
+            if resource_version is not None or await self._is_there(resource, namespace, name, uid):
                 raise
             return False
         return True
+
+    async def _is_there(self, resource: Resource, namespace: str, name: str, uid: str | None) -> bool:
+        """Whether the object (of that uid, when one is given) is there now."""
+        try:
+            found = await self.client.get(resource, namespace or None, name)
+        except NotFound:
+            return False
+        return uid is None or uid_of(found) == uid
 
     # -- finalizers ------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,8 @@ class Fault(Enum):
     GONE = "HTTP 410"
     GONE_EVENT = "an ERROR event with code 410 in a watch that was answered with 200"
     THROTTLED_TEXT = "429 as text with Retry-After"
+    CONFLICT = "409 that is not about what the request was sent over"
+    DENIED = "503 by an admission webhook, as the API server passes it on"
     HTML_503 = "503 with an HTML page"
     HTML_200 = "200 with an HTML page, as captive proxies answer"
     EMPTY = "200 without a body; a watch that ends at once"
@@ -291,6 +293,11 @@ def _refusal(fault: Fault | None) -> web.Response | None:
             return web.Response(
                 status=429, text="Too many requests, please try again later.\n", headers={"Retry-After": "1"}
             )
+        case Fault.CONFLICT:
+            return web.json_response(RefusedError(409, "Conflict", "the object has been modified").status(), status=409)
+        case Fault.DENIED:
+            denied = RefusedError(503, "ServiceUnavailable", 'admission webhook "a.b" denied the request: not yet')
+            return web.json_response(denied.status(), status=503)
         case Fault.HTML_503:
             return web.Response(status=503, text="<html><h1>503</h1></html>", content_type="text/html")
         case Fault.HTML_200:

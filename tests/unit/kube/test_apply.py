@@ -21,7 +21,7 @@ from netclaim.kube.writes import (
     Owned,
     Write,
 )
-from tests.faults.server import FaultServer
+from tests.faults.server import Fault, FaultServer
 from tests.unit.kube.conftest import BRISK, config_map, following
 from tests.waiting import until
 
@@ -125,6 +125,19 @@ async def test_deleting_what_is_gone_or_another_is_success_and_touches_nothing(
     await apply.execute(cluster, [Delete(CONFIG_MAPS, KEY, "another"), Delete(CONFIG_MAPS, ("shop", "b"), "x")])
     assert KEY in server.storage.collection(MAPS)
     await apply.execute(cluster, [Delete(CONFIG_MAPS, KEY, uid_of(created))])
+    assert KEY not in server.storage.collection(MAPS)
+
+
+async def test_a_deletion_that_was_refused_for_any_other_reason_is_not_taken_for_done(
+    server: FaultServer, client: Client
+) -> None:
+    """T02: a 409 is success only when a namesake has taken the place; else the deletion is to be asked for again."""
+    cluster = Cluster(client, pace=BRISK)
+    created = await client.create(CONFIG_MAPS, config_map("a"))
+    server.inject(Fault.CONFLICT, when=lambda request: request.verb == "delete")
+    with pytest.raises(Conflict):
+        await cluster.delete_if_present(CONFIG_MAPS, created)
+    assert await cluster.delete_if_present(CONFIG_MAPS, created)
     assert KEY not in server.storage.collection(MAPS)
 
 

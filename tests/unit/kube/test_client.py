@@ -94,6 +94,14 @@ async def test_a_create_that_was_lost_before_it_took_effect_is_sent_again(server
     assert server.count("create") == 2
 
 
+async def test_a_create_that_a_webhook_denied_is_not_sent_again(server: FaultServer, client: Client) -> None:
+    """T32: a refusal that waiting may cure comes as a 5xx too, and is an answer all the same: one review, no read."""
+    server.inject(Fault.DENIED, when=lambda request: request.verb == "create")
+    with pytest.raises(ServerError, match="denied the request"):
+        await client.create(CONFIG_MAPS, config_map("a"))
+    assert [request.verb for request in server.seen] == ["create"]
+
+
 async def test_a_lost_create_never_takes_another_ones_object_for_its_own(server: FaultServer, client: Client) -> None:
     """T02, whereabouts#141: success is only what can be read back."""
     server.storage.create("/api/v1/configmaps", config_map("a", holder="somebody else"))
