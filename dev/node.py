@@ -97,11 +97,6 @@ class Node:
         """The IPv4 range of the cluster network's Pods on this node."""
         return f"10.244.{self.number}.0/24"
 
-    @property
-    def kubeconfig(self) -> Path:
-        """An administrator's kubeconfig in the name of the node's agent."""
-        return self.run.pki("cell") / f"node-agent-{self.name}.kubeconfig"
-
     def command(self, argv: Sequence[str]) -> list[str]:
         """Return the words that run `argv` in the node's network and mount namespaces, with the host's process ids.
 

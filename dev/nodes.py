@@ -94,7 +94,6 @@ def prepare(node: Node, plane: Plane, binaries: Mapping[str, Path]) -> None:
     accounts = {
         conf / "kubelet.kubeconfig": kubelet,
         node.cni_conf_dir / "multus.d" / "multus.kubeconfig": authority.issue(f"multus-{node.name}", [MULTUS_GROUP]),
-        node.kubeconfig: authority.issue(f"node-agent-{node.name}", ["system:masters"]),
     }
     for path, identity in accounts.items():
         write_private(path, authority.kubeconfig(plane.server, identity).encode())

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev import accounts
 from dev.builds import build_cni_binary
 from dev.cluster import Cluster
 from dev.errors import ClusterError
@@ -40,8 +41,10 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
 
     ``ports``: free TCP ports of 127.0.0.1, one for each program and one more for the webhook.
     """
-    cell, ipam = str(cluster.cell_kubeconfig), str(cluster.ipam_kubeconfig)
     health = iter(ports[1:])
+
+    def account(name: str, node: str = "") -> str:
+        return str(accounts.kubeconfig(cluster, name, node))
 
     def program(name: str, module: str, *flags: str, node: str | None = None) -> Program:
         port = next(health)
@@ -50,7 +53,16 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
 
     programs = [
         program(
-            "ipam", "nso", "--controllers", "ipam", "--kubeconfig", ipam, "--pool-linger", "1", "--orphan-grace", "15"
+            "ipam",
+            "nso",
+            "--controllers",
+            "ipam",
+            "--kubeconfig",
+            account("nso-ipam"),
+            "--pool-linger",
+            "1",
+            "--orphan-grace",
+            "15",
         ),
         program(
             "nso",
@@ -58,18 +70,20 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
             "--controllers",
             "networks,claims,compute",
             "--kubeconfig",
-            cell,
+            account("nso"),
             "--ipam-kubeconfig",
-            ipam,
+            account("nso-cell"),
             "--location",
             LOCATION,
         ),
-        program("vpc-controller", "vpc_controller", "--attachment-mode", "Netns", "--kubeconfig", cell),
+        program(
+            "vpc-controller", "vpc_controller", "--attachment-mode", "Netns", "--kubeconfig", account("vpc-controller")
+        ),
         program(
             "webhook",
             "webhook",
             "--kubeconfig",
-            cell,
+            account("netclaim-webhook"),
             "--listen",
             f"127.0.0.1:{ports[0]}",
         ),
@@ -87,7 +101,7 @@ def plan(cluster: Cluster, ports: list[int]) -> list[Program]:
                 "--underlay-interface",
                 node.underlay,
                 "--kubeconfig",
-                str(node.kubeconfig),
+                account(accounts.AGENT, name),
                 "--state-dir",
                 str(node.state_dir),
                 "--socket",
@@ -110,6 +124,7 @@ def start(cluster: Cluster, say: Say = lambda _: None) -> dict[str, float]:
     for process in cluster.processes():
         if process["pid"] and process["name"].startswith(PREFIX):
             cluster.stop(process["name"])
+    accounts.install(cluster, SYSTEM_NAMESPACE)
     programs = plan(cluster, free_ports(5 + len(cluster.node_names) + 1))
     _install_webhook(cluster, programs)
     if cluster.node_names:

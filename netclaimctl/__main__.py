@@ -10,6 +10,7 @@ from netclaimctl.chain import Link, State, first_unsound
 from netclaimctl.explain import explain
 from netclaimctl.gathering import gather
 from netclaimctl.printing import SOUND, UNREADABLE, UNSOUND, remark, say, table
+from netclaimctl.uninstall import uninstall
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,6 +19,7 @@ app = typer.Typer(
     "2 the question could not be answered. As `kubectl-netclaim` in the PATH also a plugin: `kubectl netclaim ...`.",
 )
 app.add_typer(ipam.app, name="ipam")
+app.command("uninstall")(uninstall)
 
 
 STYLES: Final = {State.SOUND: "green", State.WAITING: "yellow", State.BROKEN: "red", State.UNREAD: "dim"}

@@ -11,6 +11,7 @@ from netclaim.api.meta import Raw
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import ApiError
 from netclaim.kube.process import Process
+from node_agent import taint
 from node_agent.cni.attach import Attacher
 from node_agent.cni.refusals import Refusal
 from node_agent.cni.server import CniServer
@@ -47,6 +48,7 @@ class Agent:
         datapath: Datapath,
     ) -> None:
         self._process = process
+        self._client = cell.client
         self._settings = settings
         self._config = config
         self._journal = journal
@@ -115,6 +117,8 @@ class Agent:
         process.add_task("heal-routes", self._routes.heal_regularly)
         process.add_task("heal-links", self._datapath.follow_links)
         process.add_task("stop-listening", self._stop_listening)
+        if self._settings.remove_startup_taint:
+            process.add_task("startup-taint", self._remove_startup_taint)
 
     async def stop(self) -> None:
         """Finish what was taken on and close files and handles. The kernel keeps forwarding."""
@@ -127,6 +131,9 @@ class Agent:
         await self._process.stopping.wait()
         self._listening = False
         await self._server.stop()
+
+    async def _remove_startup_taint(self) -> None:
+        await taint.remove_when_ready(self._client, self._config.node_name, self._process.unready)
 
     async def _find_leftovers(self) -> None:
         """Compare all that this node has ever told with what it has, as soon as the API server can be asked."""

@@ -7,7 +7,7 @@ nothing piles up: a key is looked at again, and only its newest state is written
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import IPv6Address, IPv6Network
@@ -78,6 +78,14 @@ def router_object(router: Router, namespace: str, node_uid: str) -> Raw:
             "nextHop": str(router.next_hop),
         },
     }
+
+
+def locator_holder(routers: Iterable[Raw], router: Router) -> str | None:
+    """The node of another router with this router's locator; None when there is none."""
+    for raw in routers:
+        if raw["metadata"]["name"] != router.name and IPv6Network(raw["spec"]["srv6Locator"]) == router.locator:
+            return str(raw["spec"]["targetRef"]["name"])
+    return None
 
 
 def advertisement_object(row: Row, router: Router, namespace: str, sids: tuple[Sid, ...]) -> Raw:
@@ -200,6 +208,14 @@ class Reports:
         wanted = router_object(self.router, self._namespace, uid_of(node))
         found = self.routers.store.get((self._namespace, self.router.name))
         if found is None or not covers(found, wanted):
+            twin = locator_holder(self.routers.store.all(), self.router)
+            if twin is not None:
+                log.error(
+                    "another node has this locator: name one with --srv6-locator",
+                    node=twin,
+                    locator=str(self.router.locator),
+                )
+                return NODE_AGAIN
             found = await self._cluster.apply(resources.BGP_ROUTERS, wanted, manager=managers.NODE_AGENT)
             log.info("router told", locator=str(self.router.locator), next_hop=str(self.router.next_hop))
         if uid_of(found) != self.router.uid:

@@ -45,7 +45,7 @@ async def find_node(settings: Settings) -> NodeConfig:
             node_name=settings.node_name,
             uplink=settings.underlay_interface,
             underlay=underlay,
-            locator=settings.srv6_locator,
+            locator=settings.locator,
             locator_block=settings.locator_block,
             routing=routing,
         )

@@ -72,7 +72,7 @@ async def kernel_features() -> Features:
     missing = _missing_capabilities()
     if missing:
         return Features(tuple(missing), vrf=False)
-    if not os.access("/proc/sys/net/ipv4/ip_forward", os.W_OK):
+    if not _settings_writable():
         missing.append("/proc/sys/net is not writable: run the agent's container privileged or mount it read-write")
     try:
         opened = await namespaces.within_new(route_socket)
@@ -94,6 +94,15 @@ async def kernel_features() -> Features:
     missing += await _missing_segment_routing()
     missing += await _missing_firewall()
     return Features(tuple(missing), vrf)
+
+
+def _settings_writable() -> bool:
+    """Whether /proc/sys/net can be written. A container runtime mounts it read-only unless the container is privileged;
+    who may mount can take that back in the mount namespace that is its own, and needs no other privilege for it."""
+    probe = "/proc/sys/net/ipv4/ip_forward"
+    if not os.access(probe, os.W_OK):
+        namespaces.remount_writable("/proc/sys")
+    return os.access(probe, os.W_OK)
 
 
 def _missing_capabilities() -> list[str]:

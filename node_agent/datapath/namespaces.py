@@ -18,6 +18,7 @@ from typing import TypeVar
 from node_agent.datapath.errors import NamespaceGoneError
 
 CLONE_NEWNET = 0x40000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 2, 4, 8, 32, 4096
 _LIBC = ctypes.CDLL(None, use_errno=True)
 Result = TypeVar("Result")
 
@@ -91,3 +92,9 @@ def write_sysctl(path: str, value: str, *, optional: bool = False) -> None:
     except FileNotFoundError:
         if not optional:
             raise
+
+
+def remount_writable(path: str) -> bool:
+    """Take a mount's read-only flag back, in this process's mount namespace only; whether the kernel agreed."""
+    flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    return bool(_LIBC.mount(None, path.encode(), None, ctypes.c_ulong(flags), None) == 0)

@@ -5,7 +5,14 @@ from ipaddress import IPv6Address, IPv6Network
 
 from netclaim.api.network import BGPAdvertisement, BGPRouter
 from node_agent.datapath.model import Sid
-from node_agent.report import Router, advertised_status, advertisement_object, labelled_identity, router_object
+from node_agent.report import (
+    Router,
+    advertised_status,
+    advertisement_object,
+    labelled_identity,
+    locator_holder,
+    router_object,
+)
 from tests.unit.agent.objects import a_row
 
 ROUTER = Router("node-a", IPv6Network("fd5f:0:0:a::/64"), IPv6Address("fd00:aa::1"), uid="router-uid")
@@ -21,6 +28,15 @@ def test_the_router_is_owned_by_its_node() -> None:
     raw = router_object(ROUTER, "netclaim-system", "node-uid")
     assert raw["metadata"]["ownerReferences"][0]["uid"] == "node-uid"
     assert BGPRouter.model_validate(raw).spec.srv6_locator == "fd5f:0:0:a::/64"
+
+
+def test_a_locator_that_another_node_has_told_is_taken() -> None:
+    """Two routers with one locator would take each other's packets: the later one says so and tells nothing."""
+    own = router_object(ROUTER, "netclaim-system", "node-uid")
+    twin = router_object(Router("node-b", ROUTER.locator, ROUTER.next_hop), "netclaim-system", "other-uid")
+    other = router_object(Router("node-c", IPv6Network("fd5f:0:0:c::/64"), ROUTER.next_hop), "netclaim-system", "uid")
+    assert locator_holder([own, other], ROUTER) is None
+    assert locator_holder([own, other, twin], ROUTER) == "node-b"
 
 
 def test_an_advertisement_carries_identity_in_labels_and_reference_and_is_named_in_hex() -> None:
