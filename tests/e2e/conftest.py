@@ -89,13 +89,13 @@ async def _tenant(stack: Stack, like: str) -> AsyncIterator[Tenant]:
     labels = {networking.PROJECT_LABEL: made.project}
     await stack.cell.create(NAMESPACES, {"metadata": {"name": made.namespace, "labels": labels}})
     yield made
-    await _empty(stack, made)
+    await empty(stack, made)
     with contextlib.suppress(NotFound):  # a test may have deleted it
         await stack.cell.delete(NAMESPACES, None, made.namespace)
     await stack.ipam.delete(NAMESPACES, None, made.project)
 
 
-async def _empty(stack: Stack, tenant: Tenant) -> None:
+async def empty(stack: Stack, tenant: Tenant) -> None:
     """Delete what the tenant has, in the order of a careful user, and wait until IPAM holds nothing for it.
 
     Faster than deleting the namespace with all that is in it, which the namespace controller looks at every 15 s or so;
