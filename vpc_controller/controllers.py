@@ -18,7 +18,7 @@ from vpc_controller import adverts, attachments, identifiers, vpcs
 from vpc_controller.adverts import Adverts
 from vpc_controller.attachments import Attachments
 from vpc_controller.drawing import Drawing, Releases
-from vpc_controller.identifiers import labelled
+from vpc_controller.identifiers import labelled, said
 from vpc_controller.settings import Settings
 from vpc_controller.vpcs import Vpcs
 
@@ -167,8 +167,10 @@ def _identifiers(follows: Reflectors, reconciler: Releases, system: str) -> Cont
         return [(system, name) for name in _names(vpc, attachment)]
 
     def of_status(raw: Raw) -> Iterable[Key]:
-        status = raw.get("status") or {}
-        return of_identity(status.get("vpc") or "", status.get("vpcAttachment") or "")
+        """What it says, and whatever else its owner holds: a draw whose reply was lost leaves a second one behind."""
+        owners = raw["metadata"].get("ownerReferences") or ()
+        spare = [key_of(found) for owner in owners for found in held.by(identifiers.BY_HOLDER, owner["uid"])]
+        return [*of_identity(*said(raw)), *spare]
 
     controller.watch(follows.identifiers, lambda raw: [key_of(raw), *of_identity(labelled(raw)[0], "")])
     for reflector in (follows.contexts, follows.interfaces):

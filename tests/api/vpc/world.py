@@ -60,6 +60,19 @@ class Program:
         self._process.kill()
         self._process.wait()
 
+    def pause(self) -> None:
+        """Stop the clock for it, as a machine that hangs or a frozen cgroup does."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on as if nothing had been."""
+        self._process.send_signal(signal.SIGCONT)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it runs no more."""
+        return self._process.poll() is not None
+
     async def stop(self) -> int:
         """End it in order; returns the exit code."""
         self._process.send_signal(signal.SIGTERM)
@@ -305,7 +318,7 @@ class World:
         return await self.find(resource, name, namespace) is None
 
     async def says(
-        self, resource: Resource, name: str, kind: str, status: str, reason: str | None = None, *, timeout: float = 10.0
+        self, resource: Resource, name: str, kind: str, status: str, reason: str | None = None, *, timeout: float = 30.0
     ) -> Raw:
         """Wait until the object's condition says so; returns the object."""
 
@@ -322,23 +335,23 @@ class World:
         await self.says(resources.INTERFACES, name, "Prepared", "True")
         return await self.get(resources.ATTACHMENTS, name)
 
-    async def eventually(self, fact: Callable[[], Awaitable[Any]], what: str, timeout: float = 10.0) -> Any:
+    async def eventually(self, fact: Callable[[], Awaitable[Any]], what: str, timeout: float = 30.0) -> Any:
         """Wait until the fact holds."""
         return await until(fact, timeout=timeout, what=what)
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
-    async def close(self) -> None:
-        """Take everything away as NSO and a node's agent would; fails when something stays."""
+    async def close(self, within: float = 60.0) -> None:
+        """Take everything away as NSO and an agent would; fails when something stays longer than so many seconds."""
         for advertisement in await self.cell.list(resources.BGP_ADVERTISEMENTS, SYSTEM):
             if advertisement["spec"]["attachmentRef"]["namespace"] == self.namespace:
                 await self.withdraw(advertisement["metadata"]["name"])
         for interface in await self.cell.list(resources.INTERFACES, self.namespace):
             await self._delete(resources.INTERFACES, interface["metadata"]["name"])
-        await until(self._released, timeout=20.0, what=f"no interface or attachment left in {self.namespace}")
+        await until(self._released, timeout=within, what=f"no interface or attachment left in {self.namespace}")
         for context in await self.cell.list(resources.NETWORK_CONTEXTS, self.namespace):
             await self._delete(resources.NETWORK_CONTEXTS, context["metadata"]["name"])
-        await until(self._freed, timeout=20.0, what=f"no identifier left that {self.namespace} holds")
+        await until(self._freed, timeout=within, what=f"no identifier left that {self.namespace} holds")
         for node in self.made_nodes:
             await self._delete(resources.NODES, node)
 
