@@ -93,6 +93,7 @@ def script(chosen: Iterable[Block]) -> str:
         "set -euo pipefail",
         "trap 'echo \"failed with $?: $BASH_COMMAND\" >&2' ERR",
         'kubectl() { command kubectl "$@" ${DRY:+--dry-run=server}; }',
+        'netclaimctl() { command netclaimctl "$@" ${DRY:+--dry-run}; }',
     ]
     for block in chosen:
         lines.append(f"DRY={'1' if block.is_dry else ''}")
@@ -117,8 +118,24 @@ class Reader:
         (tools / "kubectl").symlink_to(self.cluster.kubectl_path)
         # Exit code 1 says that something is found, which a page's reader is about to see; 2 is a command that failed.
         answer = f'PYTHONPATH={ROOT} {sys.executable} -m netclaimctl "$@" || [ $? = 1 ]'
-        (tools / "netclaimctl").write_text(f"#!/bin/bash\n{answer}\n")
-        (tools / "netclaimctl").chmod(0o755)
+        self._install("netclaimctl", answer)
+
+    def install_helm(self, binary: Path) -> None:
+        """Put helm into the PATH; it may take over the definitions that a test session has applied before."""
+        kept = f"HELM_CACHE_HOME={self.folder} HELM_CONFIG_HOME={self.folder} HELM_DATA_HOME={self.folder}"
+        self._install("helm", f'[ "$1" = upgrade ] && set -- "$@" --take-ownership\n{kept} exec {binary} "$@"')
+
+    def _install(self, name: str, script: str) -> None:
+        tool = self.folder / "bin" / name
+        tool.write_text(f"#!/bin/bash\n{script}\n")
+        tool.chmod(0o755)
+
+    def tidy_charts(self) -> None:
+        """Uninstall the charts from both control planes: their admission objects would meet other tests."""
+        for kubeconfig in (self.cluster.cell_kubeconfig, self.cluster.ipam_kubeconfig):
+            names = "node-agent vpc-controller nso crds --ignore-not-found"
+            command = f"bin/helm uninstall {names} -n netclaim-system --kubeconfig {kubeconfig}"
+            subprocess.run(shlex.split(command), cwd=self.folder, capture_output=True, check=True, timeout=120)
 
     def follow(self, chosen: Iterable[Block], *, timeout: float) -> str:
         """Run the blocks' commands; the log. Fails with the log when one does not succeed."""

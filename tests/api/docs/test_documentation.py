@@ -1,8 +1,8 @@
 """Every sample manifest is accepted by a real API server, and every command that needs no node is run.
 
-Commands that need nodes are run by tests/e2e/test_documentation.py, those about charts in the helm tier; that each
-block says which is the business of tests/unit/docs. ("Fast ranges do not work out of the box", reported elsewhere,
-was a sample that nobody had applied.)
+Commands that need nodes are run by tests/e2e/test_documentation.py; that each block says where it is run is the
+business of tests/unit/docs. ("Fast ranges do not work out of the box", reported elsewhere, was a sample that nobody had
+applied.)
 """
 
 import asyncio
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dev import builds
+from dev.progress import PlainDisplay
 from netclaim.api.resources import IPAM
 from tests.control_plane import ControlPlane
 from tests.documentation import PAGES, ROOT, Block, Reader, blocks, console_blocks
@@ -65,3 +67,16 @@ async def test_every_command_of_a_page_succeeds_in_the_order_of_the_page(
 ) -> None:
     log = await asyncio.to_thread(reader.follow, console_blocks(page, ""), timeout=300)
     print(log)
+
+
+async def test_every_command_about_charts_succeeds_on_the_api_servers(reader: Reader, quickstart: None) -> None:
+    """R36: from the first install to the uninstallation. No node runs the Pods here; tests/helm shows them running."""
+    binary = await asyncio.to_thread(lambda: builds.ensure([builds.helm()], PlainDisplay())["helm"])
+    reader.install_helm(binary)
+    chosen = [block for page in PAGES for block in console_blocks(page, "helm")]
+    try:
+        log = await asyncio.to_thread(reader.follow, chosen, timeout=400)
+    finally:
+        await asyncio.to_thread(reader.tidy_charts)
+    print(log)
+    assert 'release "node-agent" uninstalled' in log
