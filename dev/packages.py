@@ -49,7 +49,7 @@ def dockerd(display: Display) -> Path:
     folder = cache_dir() / "docker.io"
     # The cache may be older than the machine: what the daemon runs is looked for each time.
     if any(shutil.which(command, path=SEARCHED) is None for command in ("containerd", "runc")):
-        _install(["containerd", "runc", "libdevmapper1.02.1", "libsystemd0"], display)
+        install(["containerd", "runc", "libdevmapper1.02.1", "libsystemd0"], display)
     if not folder.exists():
         step = "Debian package docker.io, unpacked"
         display.begin(step)
@@ -83,10 +83,11 @@ def ensure(display: Display) -> None:
             f"nodes need what is in these packages of Debian: {', '.join(needed)}. There is no apt-get here: "
             f"install what corresponds to them, {SUGGESTION}"
         )
-    _install(needed, display)
+    install(needed, display)
 
 
-def _install(packages: list[str], display: Display) -> None:
+def install(packages: list[str], display: Display) -> None:
+    """Install packages of Debian; raises ClusterError when that fails."""
     step = f"Debian packages {' '.join(packages)}"
     display.begin(step)
     _run(["apt-get", "update"])

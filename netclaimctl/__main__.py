@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from netclaim.api.networking import PROJECT_LABEL
-from netclaimctl import ipam, reading
+from netclaimctl import ipam, node, reading
 from netclaimctl.chain import Link, State, first_unsound
 from netclaimctl.explain import explain
 from netclaimctl.gathering import gather
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.add_typer(ipam.app, name="ipam")
 app.command("uninstall")(uninstall)
+app.add_typer(node.app, name="node")
 
 
 STYLES: Final = {State.SOUND: "green", State.WAITING: "yellow", State.BROKEN: "red", State.UNREAD: "dim"}

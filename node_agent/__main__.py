@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from node_agent.agent import Agent
 from node_agent.cni.server import SocketTakenError
 from node_agent.datapath.datapath import Datapath
 from node_agent.datapath.errors import DatapathError
-from node_agent.journal import Journal, JournalDamagedError
+from node_agent.journal import CONFIG, Journal, JournalDamagedError
 from node_agent.settings import Settings
 from node_agent.startup import StartupError, find_node, state_lock
 
@@ -31,7 +32,7 @@ async def main(settings: Settings) -> int:
         with state_lock(settings.state_dir):
             process = Process(PROGRAM, settings)
             cell = await process.connect(settings.kubeconfig, wait=False)
-            journal = await open_journal(settings.journal)
+            journal = await open_journal(settings.journal, settings.node_name)
             datapath = await Datapath.open(config)
             agent = Agent(process, cell, settings, config=config, journal=journal, datapath=datapath)
             try:
@@ -51,14 +52,25 @@ def complain(problems: list[str]) -> int:
     return 1
 
 
-async def open_journal(path: Path) -> Journal:
-    """The journal; a damaged one is set aside for people to look at, and a new one begun."""
+async def open_journal(path: Path, node: str) -> Journal:
+    """The journal; one that is damaged, or another node's, is set aside for people to look at, and a new one begun.
+
+    A machine that was renamed, or made from the image of another, must not speak for the containers of that one.
+    """
     try:
-        return await Journal.open(path)
+        journal = await Journal.open(path)
+        known = await journal.fact(CONFIG)
+        owner = node if known is None else str(json.loads(known)["node"])
     except JournalDamagedError as error:
         aside = await asyncio.to_thread(set_aside, path)
         log.critical("the journal is damaged: it was set aside and a new one begun", why=error.why, aside=str(aside))
         return await Journal.open(path)
+    if owner == node:
+        return journal
+    await journal.close()
+    aside = await asyncio.to_thread(set_aside, path)
+    log.critical("the journal is another node's: it was set aside and a new one begun", node=owner, aside=str(aside))
+    return await Journal.open(path)
 
 
 def set_aside(path: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Final
 
 import structlog
@@ -19,8 +20,9 @@ from node_agent.cni.upkeep import Upkeep
 from node_agent.cni.verbs import Verbs
 from node_agent.datapath.datapath import Datapath
 from node_agent.datapath.model import Attachment, NodeConfig, Routing, Sid
-from node_agent.journal import Journal
+from node_agent.journal import CONFIG, Journal
 from node_agent.presence import Presence
+from node_agent.rebuild import Rebuild
 from node_agent.report import Reports, Router
 from node_agent.routes import Routes
 from node_agent.rows import Row, State
@@ -93,6 +95,7 @@ class Agent:
             presence=self._presence,
             spool=settings.spool,
             sweep_interval=settings.sweep_interval,
+            rebuild=Rebuild(node=config.node_name, client=cell.client, journal=journal, datapath=datapath),
         )
         verbs = Verbs(self._attacher, journal, datapath, self._obstacle)
         self._server = CniServer(verbs.run, settings.socket)
@@ -103,6 +106,8 @@ class Agent:
             log.info("routing by rules: keep attachments on this node below the limit", limit=CROWDED)
         await self._datapath.setup_node()
         await self._upkeep.recover()
+        told = {**self._config.as_json(), "systemNamespace": self._settings.system_namespace}
+        await self._journal.remember(CONFIG, json.dumps(told))
         await self._server.start()
         self._listening = True
         log.info("listening", socket=str(self._settings.socket), routing=self._config.routing.value)

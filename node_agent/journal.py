@@ -22,6 +22,8 @@ from node_agent.datapath.model import LAST_INDEX, Record
 from node_agent.rows import Row, RowKey, State, Withdrawal
 
 Result = TypeVar("Result")
+CONFIG: Final = "config"
+"""Name of the fact that tells whose journal this is: NodeConfig and system namespace, as JSON."""
 LAYOUT: Final = 1
 """Layout of the file (SQLite's user_version). A file of another layout is not read."""
 
@@ -132,6 +134,10 @@ class Journal:
         """Index by VPC identifier, of every VPC that has one on this node."""
         return await self._do(lambda db: dict(db.execute("SELECT identifier, vpc_index FROM vpcs").fetchall()))
 
+    async def keep_vpc_index(self, vpc: int, index: int) -> None:
+        """Remember the index that a VPC has in the kernel already. Nothing happens when either is known."""
+        await self._do(lambda db: db.execute("INSERT OR IGNORE INTO vpcs VALUES (?, ?)", (vpc, index)))
+
     async def forget_vpc(self, vpc: int) -> None:
         """Give the VPC's index back. Only once nothing of it is left in the kernel."""
         await self._do(lambda db: db.execute("DELETE FROM vpcs WHERE identifier = ?", (vpc,)))
@@ -149,7 +155,7 @@ class Journal:
         await self._do(lambda db: _settle(db, withdrawal))
 
     async def fact(self, name: str) -> str | None:
-        """One remembered fact about this node, such as its name."""
+        """One remembered fact about this node: ``CONFIG``, or None when nothing was remembered."""
         found = await self._do(lambda db: db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone())
         return None if found is None else str(found[0])
 
@@ -291,6 +297,11 @@ def _rows(db: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> list[R
         )
         for container, ifname, state, request, attachment, uid, inode, record, result, at in found
     ]
+
+
+def read_rows(db: sqlite3.Connection) -> list[Row]:
+    """Every row of an opened journal file, for who looks at it from outside. Raises sqlite3.Error, ValueError."""
+    return _rows(db, "1", ())
 
 
 def _vpc_index(db: sqlite3.Connection, vpc: int) -> int:

@@ -31,10 +31,6 @@ class Presence:
         for vpc in self._here.values():
             follower(vpc, True)  # noqa: FBT003 - the callback's one question
 
-    def get(self, identifier: int) -> Vpc | None:
-        """The VPC, None when this node has nothing of it."""
-        return self._here.get(identifier)
-
     def all(self) -> list[Vpc]:
         """Every VPC of this node."""
         return list(self._here.values())
@@ -42,9 +38,20 @@ class Presence:
     @asynccontextmanager
     async def using(self, identifier: int) -> AsyncIterator[Vpc]:
         """The VPC with its index drawn, kept from being taken down meanwhile. Nothing is made in the kernel."""
+        async with self._kept(identifier):
+            yield self._here.get(identifier) or Vpc(identifier, await self._journal.vpc_index(identifier))
+
+    @asynccontextmanager
+    async def visiting(self, identifier: int) -> AsyncIterator[Vpc | None]:
+        """The VPC if this node has it, kept from being taken down meanwhile; one that is not here gets no index."""
+        async with self._kept(identifier):
+            yield self._here.get(identifier)
+
+    @asynccontextmanager
+    async def _kept(self, identifier: int) -> AsyncIterator[None]:
         try:
             async with self._gate.using(identifier):
-                yield self._here.get(identifier) or Vpc(identifier, await self._journal.vpc_index(identifier))
+                yield
         finally:
             if identifier in self._wanted:
                 await self.release(identifier)

@@ -69,7 +69,10 @@ class RoutePlan:
 
 
 def plan_nodes(routers: Iterable[Raw], own: str, block: IPv6Network) -> dict[str, RemoteNode]:
-    """The other nodes by router name. A locator outside the block, or one that two routers claim, is nobody's."""
+    """The other nodes by router name. A locator outside the block, or one that two routers claim, is nobody's.
+
+    A next hop that the kernel would refuse is left out: one bad router never keeps the others' routes away.
+    """
     nodes: dict[str, RemoteNode] = {}
     for raw in routers:
         name = raw["metadata"]["name"]
@@ -79,7 +82,8 @@ def plan_nodes(routers: Iterable[Raw], own: str, block: IPv6Network) -> dict[str
             node = RemoteNode(IPv6Network(raw["spec"]["srv6Locator"]), IPv6Address(raw["spec"]["nextHop"]))
         except (KeyError, ValueError):
             continue
-        if node.locator.subnet_of(block) and node.locator.prefixlen == 64:
+        reachable = not (node.underlay.is_multicast or node.underlay.is_unspecified or node.underlay.is_loopback)
+        if reachable and node.locator.subnet_of(block) and node.locator.prefixlen == 64:
             nodes[name] = node
     claims = Counter(node.locator for node in nodes.values())
     return {name: node for name, node in nodes.items() if claims[node.locator] == 1}
@@ -234,8 +238,8 @@ class Routes:
                 self.controller.enqueue(_key(vpc))
             return None
         vpc = int(key[1], 16)
-        async with self._presence.using(vpc):
-            here, reflector = self._presence.get(vpc), self._followed.get(vpc)
+        async with self._presence.visiting(vpc) as here:
+            reflector = self._followed.get(vpc)
             if here is None or reflector is None or not reflector.synced.is_set():
                 # Not synced: routes of an earlier life stay until what replaces them is known.
                 return None

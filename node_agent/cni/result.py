@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from node_agent.datapath.model import GATEWAY_MAC, Attachment, Mode
+from node_agent.datapath.model import GATEWAY_MAC, Attachment
 
 _DEFAULT_ROUTE = {4: "0.0.0.0/0", 6: "::/0"}
 
@@ -12,23 +12,21 @@ _DEFAULT_ROUTE = {4: "0.0.0.0/0", 6: "::/0"}
 def cni_result(attachment: Attachment, netns: str) -> dict[str, Any]:
     """Interfaces (host end, then the guest's), addresses with their gateways (primary first), default routes.
 
-    A tap has no interface inside a namespace: its addresses then belong to the host end.
+    A tap's guest makes its interface itself: the result tells it the MAC that its node's neighbour entries name.
     """
-    host: dict[str, Any] = {"name": attachment.device, "mac": GATEWAY_MAC, "mtu": attachment.mtu}
-    interfaces = [host]
-    if attachment.mode is Mode.NETNS:
-        guest = {
-            "name": attachment.guest_ifname,
-            "mac": attachment.guest_mac,
-            "mtu": attachment.mtu,
-            "sandbox": netns,
-        }
-        interfaces.append(guest)
+    host = {"name": attachment.device, "mac": GATEWAY_MAC, "mtu": attachment.mtu}
+    guest = {
+        "name": attachment.guest_ifname,
+        "mac": attachment.guest_mac,
+        "mtu": attachment.mtu,
+        # What the runtime names the guest by; a machine without a namespace goes by its container.
+        "sandbox": netns or attachment.owner,
+    }
     return {
         "cniVersion": "1.1.0",
-        "interfaces": interfaces,
+        "interfaces": [host, guest],
         "ips": [
-            {"interface": len(interfaces) - 1, "address": str(address.interface), "gateway": str(address.gateway)}
+            {"interface": 1, "address": str(address.interface), "gateway": str(address.gateway)}
             for address in attachment.addresses
         ],
         "routes": [

@@ -22,8 +22,9 @@ from node_agent.cni.spool import play_spool
 from node_agent.datapath.datapath import Datapath
 from node_agent.datapath.errors import DatapathError
 from node_agent.datapath.model import Stray
-from node_agent.journal import Journal
+from node_agent.journal import CONFIG, Journal
 from node_agent.presence import Presence
+from node_agent.rebuild import Rebuild
 from node_agent.rows import Row, State
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.upkeep")
@@ -44,6 +45,7 @@ class Upkeep:
         presence: Presence,
         spool: Path,
         sweep_interval: float,
+        rebuild: Rebuild,
     ) -> None:
         self._journal = journal
         self._datapath = datapath
@@ -51,29 +53,33 @@ class Upkeep:
         self._presence = presence
         self._spool = spool
         self._sweep_interval = sweep_interval
+        self._rebuild = rebuild
         self._strays: frozenset[Stray] = frozenset()
 
     async def recover(self) -> None:
         """Before the first call: finish or undo what was interrupted, play the spool, put back what is missing."""
-        if self._journal.fresh:
+        if await self._journal.fact(CONFIG) is None:  # told once a start was finished: a rebuild may be cut short
+            await self._rebuild.run()
             await self._clean_slate()
         await self.settle_rows()
         await play_spool(self._spool, self._attacher)
         await self._release_empty()
 
     async def _clean_slate(self) -> None:
-        """Without a journal, remove what an earlier life has left, before anything new is made.
+        """After a rebuild, remove what an earlier life has left of nobody, before anything new is made.
 
-        Nobody can say any more which table belongs to which VPC: a new VPC must never get a table that still holds
-        another's routes.
+        A new VPC must never get a table that still holds another's routes.
         """
-        first = await self._datapath.strays(())
+        first = await self._strays_now()
         if not first:
             return
         await asyncio.sleep(LOOK_AGAIN)
-        left = first & await self._datapath.strays(())
-        log.critical("there is no journal: kernel state of an earlier life is removed", objects=len(left))
+        left = first & await self._strays_now()
+        log.critical("there was no journal: kernel objects that nobody owns are removed", objects=len(left))
         await self._datapath.remove(left)
+
+    async def _strays_now(self) -> frozenset[Stray]:
+        return await self._datapath.strays([row.record for row in await self._journal.rows()])
 
     async def watch_spool(self) -> None:
         """Play kept calls soon after they appear, for as long as the agent runs."""
@@ -98,7 +104,7 @@ class Upkeep:
             await self._datapath.setup_node()
         await self.settle_rows()
         await self._release_empty()
-        strays = await self._datapath.strays([row.record for row in await self._journal.rows()])
+        strays = await self._strays_now()
         lasting = strays & self._strays
         if lasting:
             log.warning(

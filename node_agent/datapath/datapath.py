@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -251,6 +251,12 @@ class Datapath:
     async def check_node(self) -> list[Difference]:
         """The same for the node's own state (what ``setup_node`` made)."""
         return await checks.node_side(self.config, self._observer, self._firewall)
+
+    async def check_remotes(
+        self, remote: Mapping[Vpc, Iterable[RemotePrefix]], nodes: Iterable[RemoteNode]
+    ) -> list[Difference]:
+        """The same for the routes to other nodes, of these VPCs and to these nodes: what is missing, what is more."""
+        return await self._remotes.check(remote, nodes)
 
     async def strays(self, records: Collection[Record]) -> frozenset[Stray]:
         """Everything in our name space that none of these records (nor a VPC of theirs) explains."""

@@ -82,6 +82,29 @@ class NodeConfig:
         if not self.locator.subnet_of(self.locator_block):
             raise ValueError(f"the locator {self.locator} lies outside the locator block {self.locator_block}")
 
+    def as_json(self) -> dict[str, Any]:
+        """What differs from node to node, as plain JSON; ``from_json`` reads it back."""
+        return {
+            "node": self.node_name,
+            "uplink": self.uplink,
+            "underlay": str(self.underlay),
+            "locator": str(self.locator),
+            "locatorBlock": str(self.locator_block),
+            "routing": self.routing.value,
+        }
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Self:
+        """The configuration that ``as_json`` wrote. Raises KeyError or ValueError on anything else."""
+        return cls(
+            node_name=stored["node"],
+            uplink=stored["uplink"],
+            underlay=IPv6Address(stored["underlay"]),
+            locator=IPv6Network(stored["locator"]),
+            locator_block=IPv6Network(stored["locatorBlock"]),
+            routing=Routing(stored["routing"]),
+        )
+
     @property
     def tunnel_source(self) -> IPv6Address:
         """Outer source address of every packet that this node encapsulates (``locator::1``)."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv6Address
 
 from node_agent.datapath import plan
 from node_agent.datapath.errors import LinkMissingError
 from node_agent.datapath.execute import Executor
-from node_agent.datapath.model import NodeConfig, Prefix, RemoteNode, RemotePrefix, RouteChange, Vpc
+from node_agent.datapath.model import Difference, NodeConfig, Prefix, RemoteNode, RemotePrefix, RouteChange, Vpc
 from node_agent.datapath.objects import Ensure, Remove, Route, RouteKind, Step
 from node_agent.datapath.observe import Observer
 
@@ -57,10 +57,7 @@ class RemoteRoutes:
     async def set_nodes(self, nodes: Iterable[RemoteNode]) -> RouteChange:
         """Make the routes to other nodes' locators exactly these. A node inside our own locator is left out."""
         config = self._config
-        uplink = await self._executor.index(config.uplink)
-        if uplink is None:
-            raise LinkMissingError(config.uplink, "routes to the other nodes")
-        others = [node for node in nodes if node.locator != config.locator]
+        others = self._others(nodes)
         for node in others:
             if not node.locator.subnet_of(config.locator_block):
                 raise ValueError(f"the locator {node.locator} lies outside the locator block {config.locator_block}")
@@ -71,9 +68,33 @@ class RemoteRoutes:
                 _key(route): route
                 for route in [plan.locator_route(config, node, await self._gateway(node.underlay)) for node in others]
             }
-            names = {uplink: config.uplink}
-            found = await self._observer.routes(plan.MAIN_TABLE, names, oif=uplink)
-            return await self._change(frozenset(r for r in found if r.kind is RouteKind.UNICAST), wanted)
+            return await self._change(await self._locators(), wanted)
+
+    async def check(
+        self, remotes: Mapping[Vpc, Iterable[RemotePrefix]], nodes: Iterable[RemoteNode]
+    ) -> list[Difference]:
+        """Compare the kernel with what should be there; changes nothing."""
+        differences: list[Difference] = []
+        for vpc, prefixes in remotes.items():
+            wanted = {each for prefix in prefixes for each in plan.remote_objects(self._config, vpc, prefix)}
+            differences += _compared(f"VPC {vpc.identifier:x}", wanted, await self._observed(vpc))
+        others = self._others(nodes)
+        locators = {
+            plan.locator_route(self._config, node, await self._observer.gateway_to(node.underlay)) for node in others
+        }
+        return differences + _compared("other nodes", locators, await self._locators())
+
+    def _others(self, nodes: Iterable[RemoteNode]) -> list[RemoteNode]:
+        """All but this machine, under whatever name: the kernel refuses a way to itself."""
+        own = self._config
+        return [node for node in nodes if node.locator != own.locator and node.underlay != own.underlay]
+
+    async def _locators(self) -> frozenset[Route]:
+        uplink = await self._executor.index(self._config.uplink)
+        if uplink is None:
+            raise LinkMissingError(self._config.uplink, "routes to the other nodes")
+        found = await self._observer.routes(plan.MAIN_TABLE, {uplink: self._config.uplink}, oif=uplink)
+        return frozenset(route for route in found if route.kind is RouteKind.UNICAST)
 
     async def _set(self, vpc: Vpc, wanted: dict[Key, Route], *, verify: bool) -> RouteChange:
         found = self._installed.pop(vpc.identifier, None)
@@ -108,6 +129,12 @@ class RemoteRoutes:
         if underlay not in self._gateways:
             self._gateways[underlay] = await self._observer.gateway_to(underlay)
         return self._gateways[underlay]
+
+
+def _compared(whose: str, wanted: Iterable[Route], held: Iterable[Route]) -> list[Difference]:
+    wanted, held = set(wanted), set(held)
+    differences = [Difference(f"route of {whose}", str(route), None) for route in wanted - held]
+    return differences + [Difference(f"route of {whose}", "none such", str(route)) for route in held - wanted]
 
 
 def _prefixes(routes: Iterable[Route]) -> int:

@@ -45,6 +45,15 @@ from node_agent.datapath.plan.common import (
     unreachable,
 )
 
+_ALIAS = "netclaim vpc "
+"""Begins the alias of every device of a VPC; its identifier in hex follows."""
+
+
+def vpc_of_alias(alias: str) -> int | None:
+    """The identifier of the VPC that a device belongs to, None when it is no VPC's."""
+    digits = alias.removeprefix(_ALIAS)
+    return int(digits, 16) if alias.startswith(_ALIAS) and digits.isalnum() else None
+
 
 def sids(config: NodeConfig, vpc: Vpc) -> tuple[Sid, ...]:
     """The segments of a VPC on this node: locator /64, the VPC's 48 bits, a function of 16 bits."""
@@ -59,7 +68,7 @@ def sids(config: NodeConfig, vpc: Vpc) -> tuple[Sid, ...]:
 
 def vpc_links(config: NodeConfig, vpc: Vpc) -> tuple[Link, ...]:
     """The devices of a VPC: its pair, and its VRF where there is one."""
-    alias = f"netclaim vpc {vpc.identifier:x}"
+    alias = f"{_ALIAS}{vpc.identifier:x}"
     mtu = _mtu(config)
     pair = Veth(name=vpc.inner, mac=INNER_MAC, mtu=mtu, alias=alias, peer=vpc.outer, peer_mac=OUTER_MAC)
     if config.routing is Routing.RULES:

@@ -137,28 +137,98 @@ async def test_an_agent_that_cannot_see_the_namespaces_cuts_nobody_off(world: Wo
 
 
 @pytest.mark.parametrize("fate", ["lost", "damaged"])
-async def test_without_its_journal_the_agent_begins_anew_and_no_table_of_another_vpc_is_ever_reused(
-    world: World, fate: str
-) -> None:
-    """node-agent.md, Journal: set aside and said, no crash loop; what is left of the earlier life goes first."""
+async def test_a_journal_that_is_gone_is_made_again_and_no_guest_loses_its_network(world: World, fate: str) -> None:
+    """node-agent.md, Journal: set aside, rebuilt from the kernel, said loudly, never a crash loop (T03, T26)."""
     (a,) = await world.add_nodes("a")
     await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    await world.attach("vm", 36, 3, 4, mode="Hypervisor")
     await world.attach("other", 62, 1, 3)
-    one, other = await world.guest("one"), await world.guest("other")
-    await a.cni("ADD", one)
-    await world.advertised("one")
-    await a.stop(9)
-    for file in (a.folder / "state").glob("journal.db*"):
-        file.unlink()
-    if fate == "damaged":
-        (a.folder / "state" / "journal.db").write_bytes(b"no database")
+    one, two, machine, other = [await world.guest(name) for name in ("one", "two", "vm", "other")]
+    for guest in (other, one, two, machine):
+        await a.cni("ADD", guest)
+        await world.advertised(guest.attachment)
+    before = await a.traces()
+    await a.lose_journal(fate)
     await a.start()
-    assert await a.traces() == []
+    assert await one.pings("10.128.0.3")
+    assert await two.pings("fd20:0:1:2::1")
     assert ("the journal is damaged" in a.log) == (fate == "damaged")
-    await world.withdrawn("one")
-    await a.cni("ADD", other)
-    await a.cni("DEL", one)
-    assert not [line for line in await a.traces() if "10.128.0.2" in line]
+    assert "the journal is made again" in a.log
+    assert await a.traces() == before
+    await world.sound()
+    for guest in (one, two, machine, other):
+        await a.cni("CHECK", guest)
+        assert (await world.facts(guest.attachment))["containerID"] == guest.container
+        await a.cni("DEL", guest)
+        await world.withdrawn(guest.attachment)
+    assert await a.traces() == []
+
+
+async def test_a_new_journal_knows_which_tables_are_taken_and_takes_back_what_is_not_there(world: World) -> None:
+    """A new VPC never gets a table with another's routes; a container that went meanwhile is not told of any more."""
+    (a,) = await world.add_nodes("a")
+    for name, vpc, number in (("one", 36, 2), ("gone", 50, 3), ("new", 62, 2)):
+        await world.attach(name, vpc, 1, number)
+    one, gone = await world.guest("one"), await world.guest("gone")
+    await a.cni("ADD", gone)
+    await a.cni("ADD", one)
+    for name in ("one", "gone"):
+        await world.advertised(name)
+    await a.lose_journal("lost")
+    await run("ip", "netns", "del", gone.namespace)
+    await until(lambda: a.lacks_device("G00000000o001H"), what="the kernel has removed the veth of the namespace")
+    await a.start()
+    await world.withdrawn("gone")
+    new = await world.guest("new")
+    await a.cni("ADD", new)
+    for guest in (one, new):
+        await a.cni("CHECK", guest)
+    assert not await new.pings("10.128.0.3")
+    await world.sound()
+
+
+async def test_without_journal_and_api_the_agent_waits_and_guests_keep_their_network(world: World) -> None:
+    """T27: nothing is torn down on a guess: an ADD is told to come back, a DEL is kept, traffic goes on."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    await world.attach("two", 36, 2, 3)
+    one, two = await world.guest("one"), await world.guest("two")
+    await a.cni("ADD", one)
+    await a.cni("ADD", two)
+    await a.lose_journal("lost")
+    await a.door.shut()
+    await a.launch()
+    await until(lambda: "the API cannot be asked" in a.log, timeout=60, what="the agent asks the API")
+    assert await one.pings("10.128.0.3")
+    refused = await a.cni("ADD", await world.guest("one"), check=False)
+    assert refused.json["code"] == 11
+    await a.cni("DEL", two)
+    await a.door.open()
+    await a.listens()
+    await world.withdrawn("two")
+    await a.cni("CHECK", one)
+    await world.sound()
+
+
+async def test_a_renamed_node_closes_what_was_another_nodes_and_takes_nothing_back_for_it(world: World) -> None:
+    """T08: a machine made from another's disk image: its journal and kernel speak of containers that live elsewhere."""
+    (a,) = await world.add_nodes("a")
+    await world.attach("one", 36, 1, 2)
+    guest = await world.guest("one")
+    await a.cni("ADD", guest)
+    facts, told = await world.facts("one"), await world.advertised("one")
+    await a.stop(9)
+    await world.rename(a, f"{a.name}-again")
+    await a.start()
+    assert "the journal is another node's" in a.log
+    assert await a.traces() == []
+    await a.cni("DEL", guest)
+    await world.attach("two", 36, 2, 3)
+    await a.cni("ADD", await world.guest("two"))
+    await world.advertised("two")
+    assert await world.facts("one") == facts
+    assert (await world.advertised("one"))["metadata"]["uid"] == told["metadata"]["uid"]
 
 
 async def test_a_sandbox_that_vanishes_while_the_agent_runs_is_swept(world: World) -> None:

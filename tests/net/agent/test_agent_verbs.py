@@ -335,7 +335,8 @@ async def test_a_tap_is_made_for_a_hypervisor_and_taken_away(world: World) -> No
     await world.attach("vm-0-eth0", 36, 65, 2, mode="Hypervisor")
     guest = await world.guest("vm-0-eth0")
     result = (await node.cni("ADD", guest)).json
-    assert [interface["name"] for interface in result["interfaces"]] == ["G00000000A013H"]
+    assert [interface["name"] for interface in result["interfaces"]] == ["G00000000A013H", "eth0"]
+    assert result["interfaces"][1]["mac"] in await node.ip("neigh", "show", "dev", "G00000000A013H")
     assert "tun type tap" in await node.ip("-d", "link", "show", "G00000000A013H")
     assert (await guest.run("ip", "-o", "link")).out.count("\n") == 1
     await node.cni("CHECK", guest)

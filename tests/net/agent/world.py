@@ -10,7 +10,7 @@ import json
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from netclaim import identity
 from netclaim.api import managers, resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError, NotFound
+from tests.net.agent.checker import Checker
 from tests.net.agent.plumbing import Door, Outcome, run
 from tests.waiting import until
 
@@ -84,6 +85,11 @@ class Node:
 
     async def start(self, *, mortal: bool = False) -> None:
         """Start the agent and wait until it listens. ``mortal``: it heeds ``die_at``."""
+        await self.launch(mortal=mortal)
+        await self.listens()
+
+    async def launch(self, *, mortal: bool = False) -> None:
+        """Start the agent."""
         dying = (str(ROOT / "tests/net/agent/dying_agent.py"), str(self._orders))
         program = dying if mortal else ("-m", "node_agent")
         with (self.folder / "agent.log").open("a") as log:
@@ -95,7 +101,11 @@ class Node:
                 *self.flags,
                 stdout=log, stderr=log, cwd=ROOT,
             )  # fmt: skip
+
+    async def listens(self) -> None:
+        """Wait until the agent listens."""
         process = self.process
+        assert process is not None
 
         def listens() -> bool:
             if process.returncode is not None:
@@ -118,6 +128,19 @@ class Node:
             self.socket.unlink()
         return code
 
+    async def lose_journal(self, fate: str) -> None:
+        """Kill the agent and take its journal away, or (``damaged``) leave something else in its place."""
+        await self.stop(9)
+        state = self.folder / "state"
+        for file in state.glob("journal.db*"):
+            file.unlink()
+        if fate == "damaged":
+            (state / "journal.db").write_bytes(b"no database")
+
+    async def lacks_device(self, name: str) -> bool:
+        """Whether no device of the node has this name."""
+        return name not in await self.ip("-o", "link")
+
     def die_at(self, step: str) -> None:
         """From now on a mortal agent kills itself at this step, in this life."""
         self._orders.write_text(step)
@@ -131,11 +154,8 @@ class Node:
         self._orders.unlink()
         self.socket.unlink()
 
-    async def cni(self, verb: str, guest: Guest, *, check: bool = True, **changes: Any) -> Outcome:
-        """Execute netclaim-cni as a runtime does. ``changes``: configuration keys, or env= for CNI variables.
-
-        A call that is cancelled kills the binary, as a runtime does that gives up.
-        """
+    def call_of(self, verb: str, guest: Guest, **changes: Any) -> tuple[dict[str, str], str]:
+        """Environment and standard input of one execution of netclaim-cni; ``changes`` as of ``cni``."""
         env = {
             "CNI_COMMAND": verb,
             "CNI_CONTAINERID": guest.container,
@@ -148,9 +168,16 @@ class Node:
             "NETCLAIM_CNI_SPOOL": str(self.spool),
             **changes.pop("env", {}),
         }
-        config = {**self.world.configuration(guest.attachment), **changes}
+        return env, json.dumps({**self.world.configuration(guest.attachment), **changes})
+
+    async def cni(self, verb: str, guest: Guest, *, check: bool = True, **changes: Any) -> Outcome:
+        """Execute netclaim-cni as a runtime does. ``changes``: configuration keys, or env= for CNI variables.
+
+        A call that is cancelled kills the binary, as a runtime does that gives up.
+        """
+        env, config = self.call_of(verb, guest, **changes)
         argv = ("ip", "netns", "exec", self.namespace, str(self.world.binary))
-        outcome = await run(*argv, env=env, stdin=json.dumps(config), check=False)
+        outcome = await run(*argv, env=env, stdin=config, check=False)
         if check and outcome.code:
             raise AssertionError(f"{verb}: {outcome.out or outcome.err}\n{self.log[-3000:]}")
         return outcome
@@ -180,10 +207,14 @@ class World:
     kubeconfig: Path
     binary: Path
     folder: Path
+    checker: Checker
     mark: str = field(default_factory=lambda: secrets.token_hex(3))
     nodes: dict[str, Node] = field(default_factory=dict)
     attachments: dict[str, tuple[int, int]] = field(default_factory=dict)
+    drifted: list[str] = field(default_factory=list)
+    """Words of findings that a test has made itself and leaves."""
     _namespaces: list[str] = field(default_factory=list)
+    _registered: list[str] = field(default_factory=list)
     _guests: int = 0
 
     @property
@@ -205,13 +236,35 @@ class World:
             if node.process is not None:
                 node.process.kill()
             await node.door.shut()
+        for name in self._registered:
             with contextlib.suppress(ApiError):
-                await self.cell.delete(resources.NODES, None, node.name)
+                await self.cell.delete(resources.NODES, None, name)
         for namespace in self._namespaces:
             await run("ip", "netns", "del", namespace, check=False)
         for name in (self.shop, self.system):
             with contextlib.suppress(ApiError):
                 await self.cell.delete(resources.NAMESPACES, None, name)
+
+    async def sound(self, *, but: Collection[str] = ()) -> None:
+        """Wait until the node check finds nothing on any node whose agent runs, except what contains one of ``but``."""
+        for node in self.nodes.values():
+            if node.process is not None and node.process.returncode is None:
+                await until(lambda node=node: self._is_sound(node, but), timeout=30, interval=0.5, what="sound nodes")
+
+    async def _is_sound(self, node: Node, but: Collection[str]) -> bool:
+        found = await self.checker.findings(node.namespace, node.folder / "state", self.kubeconfig)
+        left = [one for one in found if not any(word in one for word in (*self.drifted, *but))]
+        assert not left, f"{node.name}: {left}"
+        return True
+
+    async def rename(self, node: Node, name: str) -> None:
+        """The machine of ``node`` is another Node, with another locator, from its next start on; the old one stays."""
+        await self._register(name)
+        node.name, node.locator = name, node.locator.replace("::", "1::")
+
+    async def _register(self, name: str) -> None:
+        await self.cell.create(resources.NODES, {"metadata": {"name": name}})
+        self._registered.append(name)
 
     async def add_nodes(self, *letters: str, start: bool = True) -> list[Node]:
         """Nodes with one underlay segment between them (a bridge in a namespace of its own)."""
@@ -250,7 +303,7 @@ class World:
             await door.open()
             node = Node(name, namespace, f"fd5f:0:0:{letter}::/64", underlay, folder, door, self)
             self.nodes[letter] = node
-            await self.cell.create(resources.NODES, {"metadata": {"name": name}})
+            await self._register(name)
             if start:
                 await node.start()
         return [self.nodes[letter] for letter in letters]
@@ -338,9 +391,9 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def a_world(cell: Client, kubeconfig: Path, binary: Path, folder: Path) -> AsyncIterator[World]:
+async def a_world(cell: Client, kubeconfig: Path, binary: Path, folder: Path, checker: Checker) -> AsyncIterator[World]:
     """A world that is taken down whatever the test does."""
-    world = World(cell, kubeconfig, binary, folder)
+    world = World(cell, kubeconfig, binary, folder, checker)
     try:
         await world.open()
         yield world

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.net.datapath import passing
+from tests.net.datapath.backend import scene_scope
 from tests.net.datapath.lab import Lab, Node, lab
 from tests.net.datapath.scene import ONE, TWO, Scene, scene
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=scene_scope)
 async def stage() -> AsyncIterator[Scene]:
     """Two networks with the same addresses on two nodes, for tests that change nothing of them."""
     async with scene() as made:
@@ -23,7 +24,7 @@ async def own_stage() -> AsyncIterator[Scene]:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=scene_scope)
 async def bench() -> AsyncIterator[Lab]:
     """Two nodes without guests, for tests that make their own and take them away again."""
     async with lab() as made:

@@ -16,6 +16,7 @@ from typing import Any
 from node_agent.datapath import namespaces, plan
 from node_agent.datapath.model import Attachment
 from tests.net.datapath import frames
+from tests.net.datapath.backend import ROUTING
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -173,8 +174,9 @@ class Node:
             del self._waiting[number]
 
     async def sids(self, vpc: Vpc) -> dict[int, str]:
-        """The SIDs of a VPC on this node by family."""
-        return dict(await self.call("ensure_vpc", vpc=vpc))
+        """The SIDs of a VPC on this node by family (with VRF one for both)."""
+        found = dict(await self.call("ensure_vpc", vpc=vpc))
+        return {4: found[0], 6: found[0]} if 0 in found else found
 
     async def uplink(self) -> Sniffer:
         return Sniffer(await self.namespace.socket(lambda: frames.packet_socket("up0")))
@@ -220,7 +222,7 @@ async def _driver(namespace: Namespace, locator: str, underlay: str) -> asyncio.
         "underlay": underlay,
         "locator": f"{locator}::/64",
         "block": BLOCK,
-        "routing": "rules",
+        "routing": ROUTING.value,
     }
     return await asyncio.create_subprocess_exec(
         "ip",

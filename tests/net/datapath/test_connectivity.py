@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from tests.net.datapath.backend import VRF
 from tests.net.datapath.lab import GATEWAY4, GATEWAY6
 from tests.net.datapath.scene import (
     FAMILIES,
@@ -40,13 +41,15 @@ async def test_a_packet_of_the_full_mtu_passes_between_nodes(stage: Scene, famil
 
 
 async def test_the_packet_on_the_underlay_is_reduced_encapsulation_to_the_sid_of_the_vpc(stage: Scene) -> None:
-    """node-agent.md: one SID per VPC, node and family: locator | VPC 48 bits | function 16 bits; no SRH."""
+    """node-agent.md: one SID per VPC and node (and family, without VRF): locator, VPC 48 bits, function 16; no SRH."""
     uplink, sender, content = await stage.one_b.node.uplink(), await stage.one_a.sniffer(), token()
     sender.send(frame(stage.one_a, stage.one_a.ipv4, stage.one_b.ipv4, content))
     await uplink.until(content)
     outer = next(each for each in uplink.read() if content in each)
     assert outer[14 + 6] == 4  # the next header is IPv4 itself
-    assert outer[14 + 24 : 14 + 40].hex() == "fd5f000000000002" + f"{stage.one_a.vpc[0]:012x}" + "0004"
+    assert outer[14 + 24 : 14 + 40].hex() == "fd5f000000000002" + f"{stage.one_a.vpc[0]:012x}" + (
+        "0046" if VRF else "0004"
+    )
     uplink.close()
     sender.close()
 

@@ -17,6 +17,7 @@ from node_agent.cni.attachment import (
 )
 from node_agent.cni.refusals import Reason, Refusal
 from node_agent.cni.result import cni_result
+from node_agent.datapath.plan import guest_mac
 from tests.unit.agent.objects import a_call, an_attachment
 
 CALL = a_call()
@@ -129,13 +130,16 @@ def test_the_result_names_both_ends_the_primary_address_first_and_a_default_rout
     assert result["routes"] == [{"dst": "::/0", "gw": "fd20:0:1::1"}, {"dst": "0.0.0.0/0", "gw": "10.128.0.1"}]
 
 
-def test_a_tap_has_one_interface_outside_of_any_namespace() -> None:
-    """R35: Hypervisor mode."""
+def test_a_tap_is_told_with_the_mac_that_its_machine_has_to_use() -> None:
+    """R35: Hypervisor mode: the machine makes its interface itself; the node's neighbour entries name one MAC."""
     raw = an_attachment()
     raw["spec"]["interface"]["mode"] = "Hypervisor"
     result = cni_result(planned(raw, a_call(netns="")), "")
-    assert [i["name"] for i in result["interfaces"]] == ["G00000000A013H"]
-    assert {ip["interface"] for ip in result["ips"]} == {0}
+    host, guest = result["interfaces"]
+    assert (host["name"], host.get("sandbox")) == ("G00000000A013H", None)
+    assert (guest["name"], guest["mac"]) == ("eth0", guest_mac(36, 65))
+    assert guest["sandbox"]
+    assert {ip["interface"] for ip in result["ips"]} == {1}
 
 
 def test_the_device_is_named_after_both_identifiers() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from node_agent.__main__ import open_journal
-from node_agent.journal import IndexesExhaustedError, Journal, JournalDamagedError
+from node_agent.journal import CONFIG, IndexesExhaustedError, Journal, JournalDamagedError
 from node_agent.rows import State, Withdrawal
 from tests.unit.agent.objects import a_row
 
@@ -88,11 +88,26 @@ async def test_a_damaged_journal_is_set_aside_and_a_new_one_begun(tmp_path: Path
     path.write_bytes(damage)
     with pytest.raises(JournalDamagedError, match=r"journal\.db"):
         await Journal.open(path)
-    journal = await open_journal(path)
+    journal = await open_journal(path, "node-1")
     assert await journal.rows() == []
     await journal.close()
     (aside,) = tmp_path.glob("journal.db.damaged-*")  # noqa: ASYNC240 - a file of a few bytes
     assert aside.read_bytes() == damage
+
+
+async def test_a_journal_of_another_node_is_set_aside(tmp_path: Path) -> None:
+    """T08, calico PR 13538: a renamed machine, or one made from another's image, does not speak for that one's Pods."""
+    path = tmp_path / "journal.db"
+    journal = await open_journal(path, "node-1")
+    await journal.remember(CONFIG, '{"node": "node-1"}')
+    await journal.vpc_index(36)
+    await journal.close()
+    journal = await open_journal(path, "node-1")
+    assert (journal.fresh, await journal.vpcs()) == (False, {36: 1})
+    await journal.close()
+    journal = await open_journal(path, "node-2")
+    assert (journal.fresh, await journal.vpcs()) == (True, {})
+    await journal.close()
 
 
 async def test_a_journal_of_another_layout_is_not_misread(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ def test_other_nodes_are_taken_from_their_routers() -> None:
         router("node-b", "fd5f:0:0:b::/64"),
         router("outside", "fd60::/64"),
         router("odd", "none"),
+        router("nowhere", "fd5f:0:0:d::/64", "::"),
+        router("everybody", "fd5f:0:0:e::/64", "ff02::1"),
     ]
     assert plan_nodes(listed, "node-a", BLOCK) == NODES
 
