@@ -112,6 +112,10 @@ class Site:
         found = await self.cell.get(resources.MUTATING_WEBHOOKS, None, CONFIGURATION_NAME)
         return str(found["webhooks"][0]["clientConfig"].get("caBundle", ""))
 
+    async def publish(self, authority: bytes) -> None:
+        """Trust that authority (PEM) and no other."""
+        await self.overwrite_bundle(base64.b64encode(authority).decode())
+
     async def overwrite_bundle(self, value: str) -> None:
         op = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": value}
         await self.cell.json_patch(resources.MUTATING_WEBHOOKS, None, CONFIGURATION_NAME, [op])

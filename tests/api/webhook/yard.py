@@ -2,7 +2,7 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from netclaim.api import networking, resources
 from netclaim.api.meta import Raw
@@ -17,6 +17,10 @@ KINDS = {
     kind.kind: kind
     for kind in (resources.MUTATING_WEBHOOKS, resources.ADMISSION_POLICIES, resources.ADMISSION_POLICY_BINDINGS)
 }
+
+
+DRY_RUN = {"dryRun": "All"}
+LET_GO = ({"op": "remove", "path": "/metadata/finalizers"},)
 
 
 async def install(cell: Client, url: str) -> None:
@@ -40,6 +44,8 @@ async def uninstall(cell: Client) -> None:
 class Yard:
     """One namespace."""
 
+    KINDS: ClassVar = (resources.INTERFACES, resources.ATTACHMENTS, resources.NADS)
+
     cell: Client
     namespace: str
 
@@ -55,9 +61,10 @@ class Yard:
 
         await until(there, timeout=30.0, what="the default service account")
 
-    async def instance(self, name: str, *interfaces: str, uid: str | None = None) -> Raw:
+    async def instance(self, name: str, *interfaces: str, claim_uid: str = "") -> Raw:
         """An instance that declares interfaces: `eth0` stands for claim `<name>-eth0`."""
-        declared = [{"name": one, "claimRef": {"name": f"{name}-{one}"}} for one in interfaces]
+        uid = {"uid": claim_uid} if claim_uid else {}
+        declared = [{"name": one, "claimRef": {"name": f"{name}-{one}"} | uid} for one in interfaces]
         return await self.cell.create(
             resources.INSTANCES,
             {
@@ -138,6 +145,19 @@ class Yard:
                 }
             ]
         return {"metadata": metadata, "spec": {"containers": [{"name": "web", "image": "web:1"}], **spec}}
+
+    async def try_out(self, pod: Raw) -> Raw:
+        """Have the Pod admitted as a dry run: the Pod as the API server would store it."""
+        body = {"apiVersion": "v1", "kind": "Pod", **pod}
+        made: Raw = await self.cell.request("POST", resources.PODS.path(self.namespace), query=DRY_RUN, body=body)
+        return made
+
+    async def let_go(self, resource: Resource, name: str) -> None:
+        """Take away whatever holds an object that is going."""
+        with contextlib.suppress(NotFound):
+            found = await self.cell.get(resource, self.namespace, name)
+            if found["metadata"].get("finalizers"):
+                await self.cell.json_patch(resource, self.namespace, name, LET_GO)
 
     async def create(self, pod: Raw) -> Raw:
         """Create the Pod; what the API server stored."""
