@@ -12,11 +12,12 @@ from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import AlreadyExists, ApiError, Conflict, Lost, NotFound, ServerError
 from netclaim.kube.objects import uid_of
+from nso.ipam.blocks import Block
 from nso.ipam.cascade import Offer
 from nso.ipam.index import Space
 from nso.ipam.ledger import Ledger
 from nso.ipam.steps import Allocate, HoldPool
-from nso.ipam.views import HELD_BY, AllocationView, PoolView
+from nso.ipam.views import AllocationView, PoolView
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,8 @@ class Allocator:
             ApiError: the API server refused for another reason, or its answer was lost.
         """
         for offer in step.offers:
+            if step.again and step.exact is not None:
+                return await self._make_again(step, offer, step.exact)
             allocation = await self._create(step, offer)
             if allocation is None and step.exact is None:
                 allocation = await self._rewarm(step, offer)
@@ -82,13 +85,23 @@ class Allocator:
                 return await self._confirm(offer.pool, allocation)
         return None
 
+    async def _make_again(self, step: Allocate, offer: Offer, block: Block) -> AllocationView | None:
+        """The allocation of a block that its holder publishes; None when there is one of that name."""
+        try:
+            raw = await self._cluster.create(
+                resources.IP_ALLOCATIONS, step.to_raw(offer, block), guarded=True, field_manager=managers.IPAM
+            )
+        except AlreadyExists:
+            return None
+        log.warning("the allocation of %s for %s was gone: made again", block, step.holder.key)
+        return AllocationView.of(raw)
+
     async def hold(self, step: HoldPool) -> bool:
         """Write the claim's uid on the pool; False when the pool is going or gone."""
         identity = step.pool.id
-        annotations = {**(step.pool.raw["metadata"].get("annotations") or {}), HELD_BY: step.claim_uid}
         ops: list[Raw] = [
             {"op": "test", "path": "/metadata/resourceVersion", "value": identity.version},
-            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+            {"op": "add", "path": "/metadata/annotations", "value": step.pool.with_hold(step.claim_uid)},
         ]
         try:
             raw = await self._cluster.json_patch(

@@ -139,6 +139,12 @@ def space_in(pool: PoolView, unique_within: tuple[str, ...], scope: Scope) -> st
     return space_name([role for role in unique_within if role not in fixed], scope)
 
 
+def standing_offer(pool: PoolView, unique_within: tuple[str, ...], scope: Scope, catalogue: Catalogue) -> Offer | None:
+    """The pool for what it gave out before, in whatever state it is by now; None when its shape cannot be told."""
+    shape = shape_of(pool, catalogue)
+    return Offer(pool, shape, space_in(pool, unique_within, scope)) if isinstance(shape, Shape) else None
+
+
 def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -> Place:
     """Where blocks of `cls` come from. The scope fills all roles (`classes.scope_refusal`)."""
     offers: list[Offer] = []

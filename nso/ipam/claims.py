@@ -17,7 +17,7 @@ from netclaim.api.meta import Key, Raw
 from netclaim.kube.writes import AddFinalizer, ApplyStatus, DropFinalizer, Emit, Owned
 from nso.ipam import classes, reasons
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import Held, Offer, PoolOrder, hold, locate
+from nso.ipam.cascade import Held, Offer, PoolOrder, hold, locate, standing_offer
 from nso.ipam.catalogue import Catalogue
 from nso.ipam.index import Purpose
 from nso.ipam.names import pool_name
@@ -170,13 +170,20 @@ def _hold_range(claim: ClaimView, cls: ClassView, catalogue: Catalogue, now: dat
     if not cls.pool_per:
         return refused(claim, reasons.makes_no_pools(cls.name), now)
     held: Held = hold(cls, claim.scope, claim.id.namespace, catalogue)
-    if held.pool is None:
+    pool = held.pool or _held_before(claim, cls, catalogue)
+    if pool is None:
         return _get_pool(claim, held.orders, held.refusal, held.waits, now)
-    pool = held.pool
     carves = catalogue.allocations_for(pool.id.uid)
     if pool.cidr is None or not carves:
         return Plan(waits=frozenset({for_pool(pool.key)}), again=POOL_PATIENCE)
-    return Plan((HoldPool(pool, claim.id.uid), bound(claim, pool.cidr, pool.key, carves[0].key, now)))
+    holding = () if pool.going else (HoldPool(pool, claim.id.uid),)
+    return Plan((*holding, bound(claim, pool.cidr, pool.key, carves[0].key, now)))
+
+
+def _held_before(claim: ClaimView, cls: ClassView, catalogue: Catalogue) -> PoolView | None:
+    """A pool that goes, and waits for this claim, which took hold of it before."""
+    pool = catalogue.pool((claim.id.namespace, pool_name(cls.name, cls.pool_per, claim.scope)))
+    return pool if pool and pool.going and wants_range_of(claim, pool) else None
 
 
 def _keep(claim: ClaimView, cidr: Block, cls: ClassView | Refusal, catalogue: Catalogue, now: datetime) -> Plan:
@@ -187,9 +194,11 @@ def _keep(claim: ClaimView, cidr: Block, cls: ClassView | Refusal, catalogue: Ca
         return Plan((bound(claim, cidr, claim.pool, claim.allocation, now),))
     if isinstance(cls, Refusal) or classes.scope_refusal(cls, claim.scope, catalogue):
         return Plan()
-    place = locate(cls, claim.scope, claim.id.namespace, catalogue)
-    offers = tuple(offer for offer in place.offers if offer.pool.key == claim.pool)
-    return Plan((Allocate(holder_of(claim), Purpose.CLAIM, offers, cls.strategy, exact=cidr),) if offers else ())
+    pool = catalogue.pool(claim.pool)
+    offer = standing_offer(pool, cls.unique_within, claim.scope, catalogue) if pool else None
+    if offer is None:
+        return Plan()
+    return Plan((Allocate(holder_of(claim), Purpose.CLAIM, (offer,), cls.strategy, exact=cidr, again=True),))
 
 
 def lost(claim: ClaimView, cidr: Block, allocation: Key, now: datetime) -> Plan:
@@ -235,14 +244,14 @@ def _other_holders(claim: ClaimView, pool: PoolView, catalogue: Catalogue) -> bo
     return any(other.id.uid != claim.id.uid and not other.id.going for other in catalogue.range_claims(pool.key))
 
 
-def wants_range_of(claim: ClaimView, pool: PoolView, catalogue: Catalogue) -> bool:
-    """Whether a Range claim holds this pool, or will when it is bound."""
-    if not claim.is_range or claim.pool is not None:
-        return claim.is_range and claim.pool == pool.key
-    cls = classes.resolve(claim.class_name, claim.family, claim.id.namespace, catalogue)
-    if isinstance(cls, Refusal) or classes.scope_refusal(cls, claim.scope, catalogue):
+def wants_range_of(claim: ClaimView, pool: PoolView) -> bool:
+    """Whether a Range claim holds this pool, or took hold of it and is about to be told.
+
+    One that merely would like to waits for the pool to go: the pool must not wait for it.
+    """
+    if not claim.is_range:
         return False
-    return pool.key == (claim.id.namespace, pool_name(cls.name, cls.pool_per, claim.scope))
+    return claim.pool == pool.key if claim.pool else pool.cidr is not None and claim.id.uid in pool.held_by
 
 
 def occupants(pool: PoolView, catalogue: Catalogue) -> list[str]:

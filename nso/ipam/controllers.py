@@ -246,6 +246,8 @@ class Pools:
         allocation = await self._allocator.allocate(step)
         if allocation is None:
             return SOON
+        if step.again:
+            return SOON
         try:
             fill = self._fill(replace(pool, cidr=allocation.block))
             await execute(self._cluster, [pools.carved(pool, allocation.block, fill, utcnow())])
@@ -254,7 +256,8 @@ class Pools:
                 live = PoolView.of(await self._cluster.client.get(resources.IP_POOLS, *pool.key))
             except NotFound:
                 live = None
-            if live and live.id.uid == pool.id.uid and not live.going and live.cidr in {None, allocation.block}:
+            same = live is not None and live.id.uid == pool.id.uid
+            if same and live and (live.cidr == allocation.block or (live.cidr is None and not live.going)):
                 raise
             await self._allocator.give_back(allocation)
         return None
@@ -298,18 +301,14 @@ class Pools:
             plan = pools.plan_removal(pool, inside, self._fill(pool), self._project, now)
         else:
             plan = pools.plan_marked(pool, inside)
-        await self._carry_out(pool, plan)
-        return None
+        return await self._carry_out(pool, plan)
 
     async def _live(self, pool: PoolView) -> pools.Rest:
         """What is inside a pool by a live list: nothing else is trusted to let its addresses go."""
         client = self._cluster.client
         listed = [AllocationView.of(raw) for raw in await client.list(resources.IP_ALLOCATIONS, pool.id.namespace)]
         wanted = [ClaimView.of(raw) for raw in await client.list(resources.IP_CLAIMS, pool.id.namespace)]
-        return pools.Rest(
-            allocations=[view for view in listed if view.pool == pool.key],
-            ranges=[claim for claim in wanted if claims.wants_range_of(claim, pool, self._project)],
-        )
+        return pools.rest_of(pool, listed, wanted, self._project)
 
     def _forget(self, key: Key) -> None:
         self._project.ledger.forget(key)

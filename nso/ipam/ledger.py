@@ -6,6 +6,7 @@ shape changes, and compared with the store from time to time by being forgotten.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 
 from netclaim.api.meta import Key, Raw
@@ -55,6 +56,12 @@ class Ledger:
     def forget(self, pool: Key) -> None:
         """Build the index anew when it is next asked for: the pool is gone, or it is time to compare."""
         self._indexes.pop(pool, None)
+
+    def set_aside(self, allocation: AllocationView) -> None:
+        """The allocation is gone and will be made again: for a while its block counts as tried, and nobody picks it."""
+        index = self._indexes.get(allocation.pool)
+        if index is not None and allocation.block.length == index.shape.length:
+            index.space(allocation.space).pick_exact(allocation.block.number, time.monotonic())
 
     def raw(self, key: Key) -> Raw | None:
         """The allocation as the store holds it."""

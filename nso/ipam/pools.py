@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,14 +12,15 @@ from netclaim.api.meta import Raw
 from netclaim.kube.writes import AddFinalizer, ApplyStatus, Delete, DropFinalizer, JsonPatch, Owned
 from nso.ipam import reasons
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import Offer, served, shape_of, space_in
+from nso.ipam.cascade import Offer, served, shape_of, space_in, standing_offer
 from nso.ipam.catalogue import Catalogue
+from nso.ipam.claims import wants_range_of
 from nso.ipam.index import Capacity, Purpose, Strategy
 from nso.ipam.names import missing_roles
 from nso.ipam.reasons import Refusal
 from nso.ipam.steps import Allocate, Plan, free
 from nso.ipam.views import REMOVING, AllocationView, ClaimView, Holder, PoolView
-from nso.ipam.waiting import Wait, for_pool, for_space
+from nso.ipam.waiting import Wait, for_block, for_pool, for_space
 
 OWNED = Owned(
     fields=frozenset({"cidr", "ipFamily", "capacity", "spaces", "utilization"}),
@@ -37,10 +38,41 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a live list found inside a pool that is going: nothing else may be trusted for that."""
+    """What a live list found inside a pool that is going: nothing else may be trusted for that.
+
+    `unallocated` publish a block of the pool without an allocation: somebody deleted it by hand, and it will be made
+    again.
+    """
 
     allocations: Sequence[AllocationView]
     ranges: Sequence[ClaimView]
+    unallocated: Sequence[ClaimView | PoolView] = ()
+
+    @property
+    def inside(self) -> list[str]:
+        """Each that is there, for people."""
+        return [
+            *(f"allocation {allocation.id.name}" for allocation in self.allocations),
+            *(f"range claim {claim.id}" for claim in self.ranges),
+            *(f"{'pool' if isinstance(each, PoolView) else 'claim'} {each.id}" for each in self.unallocated),
+        ]
+
+
+def rest_of(
+    pool: PoolView, allocations: Iterable[AllocationView], wanted: Sequence[ClaimView], catalogue: Catalogue
+) -> Rest:
+    """What is inside `pool`, from lists of the allocations and claims of its project."""
+    own = [view for view in allocations if view.pool == pool.key]
+    held = {view.holder.uid for view in own if view.holder}
+    publishing: list[ClaimView | PoolView] = [
+        claim for claim in wanted if claim.pool == pool.key and claim.cidr and not claim.is_range and not claim.id.going
+    ]
+    publishing += [child for child in catalogue.children(pool.key) if child.cidr]
+    return Rest(
+        allocations=own,
+        ranges=[claim for claim in wanted if wants_range_of(claim, pool)],
+        unallocated=[each for each in publishing if each.id.uid not in held],
+    )
 
 
 def rival(pool: PoolView, others: Sequence[PoolView]) -> PoolView | None:
@@ -85,11 +117,17 @@ def plan_child(pool: PoolView, fill: Fill | None, catalogue: Catalogue, now: dat
     if ipam.POOL_FINALIZER not in pool.id.finalizers:
         return Plan((AddFinalizer(resources.IP_POOLS, pool.raw, ipam.POOL_FINALIZER),))
     if pool.cidr is not None:
+        if not catalogue.allocations_for(pool.id.uid):
+            return _carve_again(pool, pool.cidr, fill, catalogue, now)
         shape = shape_of(pool, catalogue)
         refusal = shape if isinstance(shape, Refusal) and pool.class_names else None
         return Plan((_status(pool, pool.cidr, refusal, fill, now),))
     for carve in catalogue.allocations_for(pool.id.uid):
         return Plan((carved(pool, carve.block, fill, now),))
+    if pool.made_for and pool.parent and catalogue.pool(pool.parent) is None:
+        # Never carved, and never will be: who needs it orders it anew, with a parent that is there.
+        delete = Delete(resources.IP_POOLS, pool.key, pool.id.uid, resource_version=pool.id.version, guarded=True)
+        return Plan((delete,))
     offer = _parent_offer(pool, catalogue)
     if isinstance(offer, Refusal):
         waits = frozenset({for_pool(pool.parent)}) if pool.parent else frozenset[Wait]()
@@ -103,6 +141,27 @@ def plan_child(pool: PoolView, fill: Fill | None, catalogue: Catalogue, now: dat
         )
     holder = Holder(pool.id.namespace, pool.id.name, pool.id.uid)
     return Plan((Allocate(holder, Purpose.CARVE, (offer,), _strategy(pool, catalogue)),))
+
+
+def _carve_again(pool: PoolView, block: Block, fill: Fill | None, catalogue: Catalogue, now: datetime) -> Plan:
+    """A pool whose carve is gone: until it is there again the parent may carve the same addresses for somebody else."""
+    if pool.parent is None:
+        raise AssertionError(f"{pool.id} is a root pool")
+    parent = catalogue.pool(pool.parent)
+    scope = pool.made_for[1] if pool.made_for else {}
+    offer = standing_offer(parent, _unique_within(parent, catalogue), scope, catalogue) if parent else None
+    if offer is None:
+        refusal = reasons.carve_lost(pool.key, block, pool.parent, "it is gone, or hands out nothing")
+        return Plan((_status(pool, block, refusal, fill, now),), waits=frozenset({for_pool(pool.parent)}))
+    for other in catalogue.allocations_in(pool.parent):
+        if other.block.overlaps(block) and other.space in {"", offer.space}:
+            whose = f"{other.holder.namespace}/{other.holder.name}" if other.holder else f"a {other.purpose}"
+            refusal = reasons.carve_lost(pool.key, block, pool.parent, f"{other.block} is held by {whose}")
+            waits = frozenset({for_block(pool.parent, offer.space, block.hex)})
+            return Plan((_status(pool, block, refusal, fill, now),), waits=waits)
+    holder = Holder(pool.id.namespace, pool.id.name, pool.id.uid)
+    strategy = _strategy(pool, catalogue)
+    return Plan((Allocate(holder, Purpose.CARVE, (offer,), strategy, exact=block, again=True),))
 
 
 def carved(pool: PoolView, block: Block, fill: Fill | None, now: datetime) -> ApplyStatus:
@@ -213,7 +272,7 @@ def mark(pool: PoolView, now: datetime) -> JsonPatch:
 
 def plan_marked(pool: PoolView, rest: Rest) -> Plan:
     """A pool whose removal was announced long ago: delete it, or take it back when somebody came in."""
-    if rest.allocations or rest.ranges:
+    if rest.inside:
         annotations = dict(pool.raw["metadata"].get("annotations") or {})
         annotations.pop(REMOVING, None)
         return Plan((annotate(pool, annotations),))
@@ -237,9 +296,9 @@ def plan_removal(pool: PoolView, rest: Rest, fill: Fill | None, catalogue: Catal
     """A pool that is going: the carve is freed and the finalizer dropped when a live list finds nothing inside."""
     if ipam.POOL_FINALIZER not in pool.id.finalizers:
         return Plan()
-    inside = [f"allocation {allocation.id.name}" for allocation in rest.allocations]
-    inside += [f"range claim {claim.id}" for claim in rest.ranges]
-    if inside:
+    if inside := rest.inside:
+        if pool.parent and pool.cidr and not catalogue.allocations_for(pool.id.uid):
+            return _carve_again(pool, pool.cidr, fill, catalogue, now)
         shown = ", ".join(inside[:3]) + (f" and {len(inside) - 3} more" if len(inside) > 3 else "")
         refusal = Refusal(reasons.POOL_OCCUPIED, f"IPPool {pool.id} goes when it is empty; still inside: {shown}")
         return Plan((_status(pool, pool.cidr, refusal, fill, now),))

@@ -17,13 +17,18 @@ from nso.ipam.waiting import Wait
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Create an IPAllocation for `holder` in the first of `offers` that has a block left; `exact` for that one only."""
+    """Create an IPAllocation for `holder` in the first of `offers` that has a block left; `exact` for that one only.
+
+    `again`: the holder publishes `exact` already, and its allocation is gone. It is made once more whatever the index
+    says, and also in a pool that is going: the pool waits for this holder too.
+    """
 
     holder: Holder
     purpose: Purpose
     offers: tuple[Offer, ...]
     strategy: Strategy
     exact: Block | None = None
+    again: bool = False
 
     def to_raw(self, offer: Offer, block: Block) -> Raw:
         """The IPAllocation for one block. Its name makes the block this holder's, or nobody's."""
@@ -50,7 +55,10 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True)
 class HoldPool:
-    """Write the claim's uid on the pool: a removal that has not seen the claim then fails. Ends when the pool goes."""
+    """Write the claim's uid on the pool: a removal that has not seen it fails, and a later one waits for the claim.
+
+    Ends when the pool goes.
+    """
 
     pool: PoolView
     claim_uid: str

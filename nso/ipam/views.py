@@ -23,7 +23,10 @@ REMOVING: Final = "ipam.datumapis.com/removing"
 """On an IPPool that a cascade made: since when (RFC 3339) its removal is announced, so that nothing new comes in."""
 
 HELD_BY: Final = "ipam.datumapis.com/held-by"
-"""On an IPPool: uid of the Range claim that took hold of it last."""
+"""On an IPPool: uids of the Range claims that took hold of it last, the newest first, separated by commas."""
+
+HOLDS_KEPT: Final = 16
+"""How many: a uid matters only from the hold to the status of its claim, which is the next write."""
 
 
 class Malformed(ValueError):  # noqa: N818 - what an object is, told in a condition
@@ -172,6 +175,17 @@ class PoolView:
     def removing(self) -> str | None:
         """Since when the removal is announced (RFC 3339), or None."""
         return (self.raw["metadata"].get("annotations") or {}).get(REMOVING)
+
+    @property
+    def held_by(self) -> tuple[str, ...]:
+        """Uids of the Range claims that took hold of it last, the newest first."""
+        told = (self.raw["metadata"].get("annotations") or {}).get(HELD_BY)
+        return tuple(told.split(",")) if told else ()
+
+    def with_hold(self, claim_uid: str) -> dict[str, str]:
+        """Its annotations once that claim took hold of it."""
+        uids = [claim_uid, *(uid for uid in self.held_by if uid != claim_uid)][:HOLDS_KEPT]
+        return {**(self.raw["metadata"].get("annotations") or {}), HELD_BY: ",".join(uids)}
 
     @property
     def going(self) -> bool:

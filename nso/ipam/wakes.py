@@ -12,9 +12,10 @@ from netclaim.kube.controller import Controller
 from netclaim.kube.objects import key_of, uid_of
 from netclaim.kube.predicates import Predicate, changed_meta_or_spec, status_changed
 from netclaim.kube.store import Change
+from nso.ipam.claims import occupants
 from nso.ipam.index import Purpose
 from nso.ipam.ledger import pool_of
-from nso.ipam.orphans import holds
+from nso.ipam.orphans import HOLDER_KINDS, holds
 from nso.ipam.project import BY_NAMESPACE, BY_PARENT, Project, range_of
 from nso.ipam.views import AllocationView
 from nso.ipam.waiting import Waiting, for_block, for_pool, for_space, for_vacancy
@@ -120,12 +121,16 @@ class Wakes:
     def _on_freed(self, allocation: AllocationView) -> None:
         """A block has no holder now: its own waiter first, then the oldest of its space.
 
-        When it was taken from a claim that is still there (by hand), nobody else is served: the claim takes it again.
+        When it was taken from a claim or a pool that still lives on it (by hand), nobody else is served: its holder
+        takes it again.
         """
         if self._taken_from_holder(allocation):
+            self._project.ledger.set_aside(allocation)
             return
         if allocation.purpose is Purpose.RESERVATION:
             self._serve(allocation.pool, allocation.space, count=None)
+            for raw in self._project.pool_reflector.store.by(BY_PARENT, allocation.pool):
+                self._pools.enqueue(key_of(raw))
             self.project_changed(allocation.id.namespace)
             return
         self._wake_all(for_block(allocation.pool, allocation.space, allocation.block.hex))
@@ -133,13 +138,20 @@ class Wakes:
         self._left(allocation.pool)
 
     def _taken_from_holder(self, allocation: AllocationView) -> bool:
-        if allocation.purpose is not Purpose.CLAIM or allocation.holder is None:
+        if allocation.holder is None or allocation.purpose not in HOLDER_KINDS:
             return False
-        holder = self._project.claim_reflector.store.get(allocation.holder.key)
-        if holder is None or _is_going(holder) or not holds(allocation, holder):
+        is_carve = allocation.purpose is Purpose.CARVE
+        reflector = self._project.pool_reflector if is_carve else self._project.claim_reflector
+        holder = reflector.store.get(allocation.holder.key)
+        if holder is None or not holds(allocation, holder) or (_is_going(holder) and not self._is_lived_in(holder)):
             return False
-        self._claims.enqueue(allocation.holder.key)
+        (self._pools if is_carve else self._claims).enqueue(allocation.holder.key)
         return True
+
+    def _is_lived_in(self, holder: Raw) -> bool:
+        """Whether a pool (a claim never is) that goes has somebody inside: its carve is not IPAM's to free yet."""
+        pool = self._project.pool(key_of(holder))
+        return pool is not None and pool.id.uid == uid_of(holder) and bool(occupants(pool, self._project))
 
     def _serve(self, pool: Key, space: str, *, count: int | None) -> None:
         wait, now = for_space(pool, space), time.monotonic()

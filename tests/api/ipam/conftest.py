@@ -35,7 +35,7 @@ async def home(ipam: Client, kubeconfig: str) -> AsyncIterator[str]:
             assert not left, left
             return True
 
-        await until(nothing_left, timeout=30, what="nothing is held after everything was released", interval=0.3)
+        await until(nothing_left, timeout=90, what="nothing is held after everything was released", interval=0.3)
         # Before the project, whose own deletion the API server takes its time for.
         for raw in await ipam.list(resources.IP_POOLS, project):
             with contextlib.suppress(NotFound):
@@ -44,5 +44,5 @@ async def home(ipam: Client, kubeconfig: str) -> AsyncIterator[str]:
         async def pools_gone() -> bool:
             return not await ipam.list(resources.IP_POOLS, project)
 
-        await until(pools_gone, timeout=30, what="pools gone", interval=0.3)
+        await until(pools_gone, timeout=90, what="pools gone", interval=0.3)
         await ipam.delete(resources.NAMESPACES, None, project)

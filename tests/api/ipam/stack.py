@@ -14,7 +14,7 @@ from netclaim.api import ipam, resources
 from netclaim.api.meta import Raw
 from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster, run_reflectors
-from netclaim.kube.errors import NotFound
+from netclaim.kube.errors import AlreadyExists, Lost, NotFound
 from nso.ipam import invariants
 from nso.ipam.registration import Controllers, build
 from tests.control_plane import ControlPlane
@@ -40,7 +40,7 @@ async def running(kubeconfig: str, settings: Settings | None = None) -> AsyncIte
     chosen = settings or Settings()
     controllers = build(cluster, chosen, removal_grace=chosen.removal_grace)
     reflectors = asyncio.create_task(run_reflectors(cluster))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for reflector in cluster.reflectors:
             await reflector.synced.wait()
     tasks = [asyncio.create_task(controller.run()) for controller in controllers.all]
@@ -86,13 +86,21 @@ def claim(
     }
 
 
-async def make(client: Client, *claims: Raw) -> None:
-    """Create claims, many at once."""
-    gate = asyncio.Semaphore(32)
+async def make(client: Client, *claims: Raw, writers: int = 32) -> None:
+    """Create claims, many at once. A writer that the machine is too slow for asks again."""
+    gate = asyncio.Semaphore(writers)
 
     async def one(raw: Raw) -> None:
         async with gate:
-            await client.create(resources.IP_CLAIMS, raw)
+            for _ in range(5):
+                try:
+                    await client.create(resources.IP_CLAIMS, raw)
+                except Lost:
+                    continue
+                except AlreadyExists:
+                    pass
+                return
+            raise AssertionError(f"no answer to the create of {raw['metadata']['name']}")
 
     async with asyncio.TaskGroup() as group:
         for raw in claims:
@@ -117,7 +125,7 @@ async def bound(client: Client, project: str, name: str, *, timeout: float = 30.
     return await until(look, timeout=timeout, what=f"IPClaim {name} bound")
 
 
-async def all_bound(client: Client, project: str, count: int, *, timeout: float = 60.0) -> dict[str, str]:
+async def all_bound(client: Client, project: str, count: int, *, timeout: float = 120.0) -> dict[str, str]:
     """CIDRs by name once `count` claims of the project are bound."""
 
     async def look() -> dict[str, str] | None:
@@ -148,7 +156,7 @@ async def refused(client: Client, project: str, name: str, reason: str, *, timeo
     return await until(look, timeout=timeout, what=f"IPClaim {name} refused for {reason}")
 
 
-async def release(client: Client, project: str, names: Iterable[str] | None = None, *, timeout: float = 60.0) -> None:
+async def release(client: Client, project: str, names: Iterable[str] | None = None, *, timeout: float = 120.0) -> None:
     """Delete claims (all of the project by default) and wait until they are gone."""
     chosen = (
         set(names)

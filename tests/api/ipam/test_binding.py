@@ -1,10 +1,7 @@
 """Blocks that IPAM gives: the cascade, many at once, networks and projects apart, exact fit, static addresses."""
 
 import secrets
-from contextlib import AsyncExitStack
 from ipaddress import ip_network
-
-import pytest
 
 from netclaim.api import ipam as api
 from netclaim.api import resources
@@ -112,15 +109,12 @@ async def test_two_projects_with_the_same_class_names_get_separate_space(
         await ipam.delete(resources.NAMESPACES, None, other)
 
 
-@pytest.mark.parametrize("leaders", [1, 2])
 async def test_exact_fit_every_claim_gets_a_block_and_none_is_given_twice(
-    ipam: Client, home: str, kubeconfig: str, leaders: int
+    ipam: Client, home: str, kubeconfig: str
 ) -> None:
-    """T01: N addresses, N claims, 32 writers; delete all, recreate all; also with two programs that both lead."""
+    """T01: N addresses, N claims, 32 writers; delete all, recreate all. With three programs: tests/api/trials."""
     await make_pool(ipam, home, "192.0.2.0/27")
-    async with AsyncExitStack() as stack:
-        for _ in range(leaders):
-            await stack.enter_async_context(running(kubeconfig))
+    async with running(kubeconfig):
         for _ in range(2):
             await make(ipam, *(claim(home, f"fit-{number}", class_name="few") for number in range(32)))
             found = await all_bound(ipam, home, 32)

@@ -13,8 +13,8 @@ from nso.ipam.index import Purpose, Shape
 from nso.ipam.orphans import HOLDER_KINDS, Suspects, holds
 from nso.ipam.snapshot import Snapshot
 from nso.ipam.steps import Allocate, HoldPool, Plan
-from nso.ipam.views import HELD_BY, AllocationView, ClaimView, ClassView, PoolView, epoch
-from tests.unit.ipam.world import KINDS, World
+from nso.ipam.views import AllocationView, ClaimView, ClassView, PoolView, epoch
+from tests.unit.ipam.world import KINDS, World, snapshot_of
 
 GRACE = 5.0
 REMOVAL_GRACE = 2.0
@@ -46,12 +46,7 @@ class Leader:
 
     @property
     def seen(self) -> Snapshot:
-        return Snapshot(
-            classes=self.lists[IP_CLASSES],
-            pools=self.lists[IP_POOLS],
-            claims=self.lists[IP_CLAIMS],
-            allocations=self.lists[IP_ALLOCATIONS],
-        )
+        return snapshot_of(*(self.lists[kind] for kind in KINDS))
 
     @property
     def now(self) -> datetime:
@@ -125,7 +120,7 @@ class Leader:
         raw = self.world.get(IP_POOLS, step.pool.key)
         if raw is None or raw["metadata"]["resourceVersion"] != step.pool.id.version:
             return False
-        write = pools.annotate(step.pool, {HELD_BY: step.claim_uid})
+        write = pools.annotate(step.pool, step.pool.with_hold(step.claim_uid))
         self.world.execute(write)
         self.durable()
         fresh = self.world.get(IP_POOLS, step.pool.key)
@@ -135,6 +130,13 @@ class Leader:
 
     def _allocate(self, step: Allocate) -> AllocationView | None:
         for offer in step.offers:
+            if step.again and step.exact is not None:
+                try:
+                    made = self.world.create(IP_ALLOCATIONS, step.to_raw(offer, step.exact))
+                except AlreadyExists:
+                    return None
+                self.durable()
+                return AllocationView.of(made)
             space = self.seen.index(offer.pool.key, offer.shape).space(offer.space)
             while True:
                 if step.exact is None:
@@ -202,11 +204,11 @@ class Leader:
         for step in plan.steps:
             if isinstance(step, Allocate):
                 carve = self._allocate(step)
-                if carve is not None:
+                if carve is not None and not step.again:
                     self._carved(pool, carve)
                 return
             self._carry_out(Plan((step,)))
-        if pools.is_idle(pool, self.seen) and pools.is_bare(pool, self.seen):
+        if not pool.going and pools.is_idle(pool, self.seen) and pools.is_bare(pool, self.seen):
             self._carry_out(Plan((pools.mark(pool, self.now),)))
 
     def _carved(self, pool: PoolView, carve: AllocationView) -> None:
@@ -226,12 +228,10 @@ class Leader:
         if epoch(since) + REMOVAL_GRACE > self.now.timestamp():
             return
         live = self.world.snapshot()
-        rest = pools.Rest(
-            allocations=live.allocations_in(pool.key),
-            ranges=[claim for claim in live.claim_views.values() if claims.wants_range_of(claim, pool, self.seen)],
-        )
+        wanted = tuple(live.claim_views.values())
+        rest = pools.rest_of(pool, live.allocations_in(pool.key), wanted, self.seen)
         if pool.id.going:
-            self._carry_out(pools.plan_removal(pool, rest, fill, self.seen, self.now))
+            self._child(pool, pools.plan_removal(pool, rest, fill, self.seen, self.now))
         else:
             self._carry_out(pools.plan_marked(pool, rest))
 

@@ -5,8 +5,8 @@ Used to explore orders of steps in their millions; the same rules are tested aga
 
 import copy
 import itertools
+from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from netclaim.api import ipam
 from netclaim.api.conditions import timestamp
@@ -17,6 +17,24 @@ from netclaim.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from netclaim.kube.objects import key_of
 from nso.ipam.blocks import Block
 from nso.ipam.snapshot import Snapshot
+
+_SNAPSHOTS: OrderedDict[tuple[int, ...], tuple[list[list[Raw]], Snapshot]] = OrderedDict()
+"""By the objects in them, which are never changed once they are stored: most steps look at what was seen before."""
+
+
+def snapshot_of(classes: list[Raw], pools: list[Raw], claims: list[Raw], allocations: list[Raw]) -> Snapshot:
+    """These lists as planners see them."""
+    lists = [classes, pools, claims, allocations]
+    key = tuple(id(raw) for listed in lists for raw in (*listed, listed.__class__))
+    found = _SNAPSHOTS.get(key)
+    if found is None:
+        seen = Snapshot(classes=classes, pools=pools, claims=claims, allocations=allocations)
+        # The lists are kept: an id is one object's as long as that lives.
+        found = _SNAPSHOTS[key] = ([list(listed) for listed in lists], seen)
+        if len(_SNAPSHOTS) > 32:
+            _SNAPSHOTS.popitem(last=False)
+    return found[1]
+
 
 KINDS = (IP_CLASSES, IP_POOLS, IP_CLAIMS, IP_ALLOCATIONS)
 
@@ -29,15 +47,9 @@ class World:
         self.seconds = 0
         self._numbers = itertools.count(1_000_000)
 
-    def snapshot(self, **more: Any) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Everything as it is now."""
-        return Snapshot(
-            classes=self.listed(IP_CLASSES),
-            pools=self.listed(IP_POOLS),
-            claims=self.listed(IP_CLAIMS),
-            allocations=self.listed(IP_ALLOCATIONS),
-            **more,
-        )
+        return snapshot_of(*(self.listed(kind) for kind in KINDS))
 
     def listed(self, kind: Resource) -> list[Raw]:
         """All objects of a kind; never changed afterwards."""
