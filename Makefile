@@ -25,8 +25,8 @@ venv: .venv/.ready-$(LOCK_ID) ## the locked Python environment
 	@ln -sfn "$(VENV)" .venv
 	@touch $@
 
-demo: venv ## the whole chain on a local two-node cluster, from a Workload to a ping
-	@$(PY) -m dev demo $(DEMO_FLAGS)
+demo: venv ## the whole chain on a local two-node cluster, from a Workload to a ping (INSTALL=helm: from charts and images)
+	@$(PY) -m dev demo $(if $(INSTALL),--install $(INSTALL)) $(DEMO_FLAGS)
 
 up: venv ## a local cluster (NODES=0|1|2, default 2) with the programs running
 	@$(PY) -m dev up --nodes $(or $(NODES),2)

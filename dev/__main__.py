@@ -20,6 +20,13 @@ from dev.progress import display
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 
+class Install(enum.StrEnum):
+    """How the programs get onto the cluster."""
+
+    PROCESSES = "processes"
+    HELM = "helm"
+
+
 class ControlPlane(enum.StrEnum):
     """How the processes of the control planes run."""
 
@@ -73,11 +80,44 @@ def down_command(run_dir: RunDirOption = None) -> None:
 
 
 @app.command("demo")
-def demo_command(run_dir: RunDirOption = None) -> None:
+def demo_command(
+    run_dir: RunDirOption = None,
+    install: Annotated[
+        Install, typer.Option(help="The programs as processes of this checkout, or installed with helm from images.")
+    ] = Install.PROCESSES,
+) -> None:
     """Show the whole chain, from a Workload to a ping, on a fresh two-node cluster."""
     from dev.demo import demo
 
-    demo((run_dir or default_run_dir()).resolve())
+    demo((run_dir or default_run_dir()).resolve(), with_helm=install is Install.HELM)
+
+
+@app.command("images")
+def images_command(
+    tag: Annotated[str, typer.Option(help="Tag of the images.")] = "0.1.0",
+    base: Annotated[
+        str,
+        typer.Option(
+            help="Base image that the container engine has or can pull; default: one made of Debian's packages."
+        ),
+    ] = "",
+    python: Annotated[str, typer.Option(help="Version of the base's Python.")] = "3.11",
+) -> None:
+    """Build the product's images; prints the archive, for `docker load` or `ctr images import`."""
+    from dev import imagebuild
+
+    with display() as shown:
+        archive = imagebuild.build(shown, tag=tag, base=base, python=python)
+    typer.echo(archive)
+
+
+@programs_app.command("install")
+def programs_install_command(run_dir: RunDirOption = None) -> None:
+    """Build the images and install every chart on the running cluster with helm."""
+    from dev import helm
+
+    with display() as shown:
+        helm.install(Cluster.load(run_dir), shown, shown.say)
 
 
 @programs_app.command("up")

@@ -169,6 +169,8 @@ class Plane:
         }
         if self.egress_socket is not None:
             flags["egress-selector-config-file"] = folder / "egress.yaml"
+            # A webhook's Service is called at its Pods' addresses: no node runs a kube-proxy.
+            flags["enable-aggregator-routing"] = "true"
         return self._child("kube-apiserver", flags, self.ports.api)
 
     def controller_manager(self) -> Child:

@@ -16,6 +16,7 @@ from dev import programs
 from dev.cluster import Cluster, down
 from dev.errors import ClusterError
 from dev.paths import RunDir
+from dev.progress import display
 from netclaim.addresses import host_address
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,6 +51,10 @@ class Demo:
         """Run kubectl and print both the command and its answer."""
         self.console.print(f"[bold]$ kubectl {' '.join(arguments)}[/bold]", highlight=False)
         self.console.print(self.kubectl(*arguments), highlight=False, soft_wrap=True, markup=False)
+
+    def whisper(self, text: str) -> None:
+        """Tell what is being done, dimly."""
+        self.console.print(f"  {text}", highlight=False, style="dim")
 
     def step(self, text: str) -> None:
         self.console.rule(f"[bold]{text}", align="left")
@@ -197,10 +202,33 @@ def _program_table(cluster: Cluster, ready_after: dict[str, float]) -> Table:
     return table
 
 
-def demo(run_dir: Path) -> None:
+def _install_with_helm(steps: Demo) -> None:
+    """Install the charts, and show what they made."""
+    from dev import helm
+
+    with display() as shown:
+        helm.install(steps.cluster, shown, steps.whisper)
+        steps.console.print("[bold]$ helm list[/bold]", highlight=False)
+        listed = helm.helm(steps.cluster, shown).run("list", "--namespace", programs.SYSTEM_NAMESPACE)
+        steps.console.print(listed.rstrip(), highlight=False, soft_wrap=True, markup=False)
+    steps.show("get", "pods", "-n", programs.SYSTEM_NAMESPACE, "-o", "wide")
+
+
+def _show_calls(steps: Demo) -> None:
+    """The container runtime's calls, as Multus on the nodes logged them: the plugin is executed for each sandbox."""
+    steps.step("the container runtime's CNI calls, from Multus' logs")
+    for node in steps.cluster.node_names:
+        log = (steps.cluster.run.log / f"multus-{node}.log").read_text(errors="replace")
+        calls = [line for line in log.splitlines() if "[verbose] Add:" in line and f" {NAMESPACE}:" in line]
+        for line in calls[:2]:
+            steps.console.print(f"{node}: {line[:600]}", highlight=False, soft_wrap=True, markup=False)
+
+
+def demo(run_dir: Path, *, with_helm: bool = False) -> None:
     """Start a fresh cluster with the programs in ``run_dir``, run every step, and leave the cluster up to look around.
 
-    Ctrl-C, or a step that fails, ends the cluster; the logs stay in ``run_dir``.
+    ``with_helm``: the programs as an operator installs them, in Pods of the nodes. Ctrl-C, or a step that fails, ends
+    the cluster; the logs stay in ``run_dir``.
     """
     # A log has no width of its own: wide enough for the tables.
     console, began = Console(width=None if sys.stdout.isatty() else 132), time.monotonic()
@@ -208,10 +236,16 @@ def demo(run_dir: Path) -> None:
         console.print("ended the cluster of an earlier run")
     cluster = Cluster.up(run_dir, nodes=2, detach=True)
     try:
-        ready_after = programs.start(cluster, lambda text: console.print(f"  {text}", highlight=False, style="dim"))
+        steps = Demo(cluster, console)
+        if with_helm:
+            _install_with_helm(steps)
+        else:
+            ready_after = programs.start(cluster, steps.whisper)
+            console.print(_program_table(cluster, ready_after))
         console.print(f"cluster and programs ready after {time.monotonic() - began:.1f} s", highlight=False)
-        console.print(_program_table(cluster, ready_after))
-        Demo(cluster, console).run()
+        steps.run()
+        if with_helm:
+            _show_calls(steps)
     except BaseException:
         cluster.down()
         raise
