@@ -111,6 +111,7 @@ class Reader:
 
     def prepare(self) -> None:
         """Copy what commands name, and put the programs into the PATH as an installation would."""
+        (self.folder / ".run").symlink_to(self.cluster.run_dir)
         for name in ("examples", "crds", "charts"):
             shutil.copytree(ROOT / name, self.folder / name)
         tools = self.folder / "bin"
@@ -136,6 +137,7 @@ class Reader:
             names = "node-agent vpc-controller nso crds --ignore-not-found"
             command = f"bin/helm uninstall {names} -n netclaim-system --kubeconfig {kubeconfig}"
             subprocess.run(shlex.split(command), cwd=self.folder, capture_output=True, check=True, timeout=120)
+        self.cluster.kubectl("delete", "secret", "ipam-kubeconfig", "-n", "netclaim-system", "--ignore-not-found")
 
     def follow(self, chosen: Iterable[Block], *, timeout: float) -> str:
         """Run the blocks' commands; the log. Fails with the log when one does not succeed."""

@@ -6,6 +6,7 @@ applied.)
 """
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,19 @@ async def test_every_command_of_a_page_succeeds_in_the_order_of_the_page(
 ) -> None:
     log = await asyncio.to_thread(reader.follow, console_blocks(page, ""), timeout=300)
     print(log)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if console_blocks(page, "local")], ids=lambda page: page.name)
+async def test_commands_of_a_checkout_work_on_its_local_cluster(reader: Reader, quickstart: None, page: Path) -> None:
+    """All but `make`, which starts and ends clusters: that each of those is a target is shown by tests/unit/docs."""
+    chosen = [without_make(block) for block in console_blocks(page, "local")]
+    print(await asyncio.to_thread(reader.follow, chosen, timeout=60))
+
+
+def without_make(block: Block) -> Block:
+    """The block without its `make` commands."""
+    kept = [command for command in block.commands if not command.startswith("make ")]
+    return replace(block, text="".join(f"$ {command}\n" for command in kept))
 
 
 async def test_every_command_about_charts_succeeds_on_the_api_servers(reader: Reader, quickstart: None) -> None:
