@@ -8,6 +8,7 @@ is left alone.
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 import sys
 from pathlib import Path
@@ -79,7 +80,21 @@ def remove_files(settings: RemovalSettings) -> None:
         left.unlink(missing_ok=True)
     for folder in (settings.socket.parent, settings.state_dir):
         if folder.exists():
-            shutil.rmtree(folder)
+            remove_folder(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it; one that is a mount of its own stays, and stays empty."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
 
 
 def main(argv: list[str]) -> int:

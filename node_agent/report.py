@@ -261,12 +261,14 @@ class Reports:
 
     async def _report(self, key: Key) -> float | None:
         device = key[1]
-        rows = [row for row in await self._journal.of_device(device) if row.state is State.ADDED]
+        rows = await self._live_rows(device)
         waits = bool(rows) and not self._has_router()
         if rows and not waits and not await self._advertise(rows[-1]):
             await self._close(rows[-1])
             return None
         async with self.withdrawing.hold(device):
+            # Asked for again: the row may have gone while it was advertised, and what it owes would be forgotten.
+            rows = await self._live_rows(device)
             for owed in [one for one in await self._journal.withdrawals() if one.device == device]:
                 if not rows:
                     await self._withdraw(owed)
@@ -276,6 +278,9 @@ class Reports:
         metrics.WITHDRAWALS.set(len(await self._journal.withdrawals()))
         # A router that was just written shows in the store soon; without a Node it brings all rows back here later.
         return ROUTER_AGAIN if waits and self.router.uid else None
+
+    async def _live_rows(self, device: str) -> list[Row]:
+        return [row for row in await self._journal.of_device(device) if row.state is State.ADDED]
 
     async def _advertise(self, row: Row) -> bool:
         """Write the advertisement where it differs. False: the attachment is another container's now."""

@@ -116,6 +116,7 @@ def attachment_sysctls(config: NodeConfig, attachment: Attachment) -> tuple[SetS
     device = attachment.device
     settings = [
         SetSysctl(f"net/ipv4/conf/{device}/rp_filter", "0"),
+        SetSysctl(f"net/ipv6/conf/{device}/disable_ipv6", "0", optional=True),
         SetSysctl(f"net/ipv6/conf/{device}/accept_ra", "0", optional=True),
     ]
     if config.routing is Routing.RULES and 6 in families(attachment):

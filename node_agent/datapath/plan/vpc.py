@@ -151,7 +151,10 @@ def vpc_up(config: NodeConfig, vpc: Vpc) -> tuple[Step, ...]:
         steps += [SetLink(vpc.vrf, up=True)]
     steps += [Create(vpc_links(config, vpc)[-1])]
     steps += [Ensure(rule) for rule in vpc_rules(config, vpc)]
-    steps += [SetSysctl(f"net/ipv4/conf/{device}/rp_filter", "0") for device in (vpc.inner, vpc.outer)]
+    for device in vpc_devices(config, vpc):
+        # Both may be the default of the node for new devices.
+        steps += [SetSysctl(f"net/ipv6/conf/{device}/disable_ipv6", "0", optional=True)]
+        steps += [SetSysctl(f"net/ipv4/conf/{device}/rp_filter", "0")]
     if vrf:
         steps += [SetLink(vpc.inner, master=vpc.vrf)]
     steps += [SetLink(vpc.inner, up=True), SetLink(vpc.outer, up=True)]

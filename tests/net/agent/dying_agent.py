@@ -1,6 +1,7 @@
 """The agent, but it kills itself where a file says: `dying_agent.py <file> <flags of the agent>`.
 
-The file holds a step, such as `Datapath.bring_up:after`; while it is not there the agent is as ever. Nothing is cleaned
+The file holds a step, such as `Datapath.bring_up:after`, or `Netlink.exchange:after:7` for its seventh time from when
+the file was there; without a file the agent is as ever. Nothing is cleaned
 up, as with kill -9: what is on disk, in the kernel and at the API stays.
 """
 
@@ -16,10 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from node_agent import __main__ as program
 from node_agent.cni import claiming
 from node_agent.datapath.datapath import Datapath
+from node_agent.datapath.netlink import Netlink
 from node_agent.journal import Journal
-from tests.net.agent.test_agent_death import ADD_STEPS, DEL_STEPS
+from tests.net.agent.test_agent_death import ADD_STEPS, DEL_STEPS, ROUND_TRIP
 
-HOLDERS: dict[str, Any] = {"Datapath": Datapath, "Journal": Journal, "claiming": claiming}
+HOLDERS: dict[str, Any] = {"Datapath": Datapath, "Journal": Journal, "Netlink": Netlink, "claiming": claiming}
 
 
 def arm(place: str, orders: Path) -> None:
@@ -27,8 +29,17 @@ def arm(place: str, orders: Path) -> None:
     holder, name = place.split(".")
     work: Callable[..., Awaitable[Any]] = getattr(HOLDERS[holder], name)
 
+    times = 0
+
     def die_if(moment: str) -> None:
-        if orders.exists() and orders.read_text() == f"{place}:{moment}":
+        nonlocal times
+        if not orders.exists():
+            return
+        wanted, _, count = orders.read_text().partition(f"{place}:{moment}")
+        if wanted or f"{place}:{moment}{count}" != orders.read_text():
+            return
+        times += 1
+        if times >= int(count.removeprefix(":") or 1):
             os.kill(os.getpid(), signal.SIGKILL)
 
     async def dying(*arguments: Any, **named: Any) -> Any:
@@ -42,6 +53,6 @@ def arm(place: str, orders: Path) -> None:
 
 if __name__ == "__main__":
     path = Path(sys.argv.pop(1))
-    for each in sorted({step.partition(":")[0] for step in (*ADD_STEPS, *DEL_STEPS)}):
+    for each in sorted({step.partition(":")[0] for step in (*ADD_STEPS, *DEL_STEPS, ROUND_TRIP)}):
         arm(each, path)
     program.cli()

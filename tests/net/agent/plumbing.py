@@ -52,6 +52,29 @@ class Outcome:
         return json.loads(self.out) if self.out.strip() else None
 
 
+@dataclass
+class Guest:
+    """A Pod's network namespace and the container id of its sandbox."""
+
+    namespace: str
+    container: str
+    pod: str
+    attachment: str
+    kube_namespace: str
+
+    @property
+    def netns(self) -> str:
+        return f"/run/netns/{self.namespace}"
+
+    async def run(self, *argv: str, check: bool = True) -> Outcome:
+        return await run("ip", "netns", "exec", self.namespace, *argv, check=check)
+
+    async def pings(self, address: str, size: int = 56) -> bool:
+        """Whether the very first packet to ``address`` is answered."""
+        outcome = await self.run("ping", "-n", "-c1", "-W2", "-M", "do", "-s", str(size), address, check=False)
+        return outcome.code == 0
+
+
 def inside(namespace: str, work: Callable[[], T]) -> T:
     """Run ``work`` in a thread that has entered a named network namespace, and only that thread."""
     outcome: list[T] = []
@@ -81,6 +104,8 @@ class Door:
         self._flows = asyncio.Event()
         self._flows.set()
         self.held = 0
+        self._lose = 0
+        self.lost = 0
 
     async def open(self) -> None:
         def listen() -> socket.socket:
@@ -101,6 +126,15 @@ class Door:
         if self._pipes:
             await asyncio.wait(self._pipes)
 
+    def lose_replies(self, count: int) -> None:
+        """Let the server do what the next requests ask for, and break the connection when it begins to answer."""
+        self._lose = count
+
+    def cut(self) -> None:
+        """Break every connection, watches included; new ones are taken."""
+        for pipe in list(self._pipes):
+            pipe.cancel()
+
     def freeze(self) -> None:
         """Take connections and requests but pass nothing on: a server that hangs."""
         self._flows.clear()
@@ -118,8 +152,8 @@ class Door:
             up_reader, up_writer = await asyncio.open_connection(self._host, self._port)
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pump(reader, up_writer))
-                    both.create_task(self._pump(up_reader, writer))
+                    both.create_task(self._pump(reader, up_writer, replies=False))
+                    both.create_task(self._pump(up_reader, writer, replies=True))
             finally:
                 up_writer.close()
         except (OSError, asyncio.CancelledError, ExceptionGroup):
@@ -128,8 +162,12 @@ class Door:
             self._pipes.discard(task)
             writer.close()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, replies: bool) -> None:
         while piece := await reader.read(65536):
+            if replies and self._lose:
+                self._lose -= 1
+                self.lost += 1
+                raise ConnectionResetError("this reply is lost")
             if not self._flows.is_set():
                 self.held += 1
                 await self._flows.wait()

@@ -1,7 +1,14 @@
 """kill -9 at each step of an ADD and of a DEL (T03): the next life leaves neither half a guest nor a leak."""
 
+import os
+
 from tests.net.agent.world import World
 
+ROUND_TRIP = "Netlink.exchange:after"
+"""One answer of the kernel: the finest step that a death can come after."""
+SOME_ROUND_TRIPS = (1, 4, 8, 13)
+EVERY_STEP = bool(os.environ.get("NETCLAIM_EVERY_STEP"))
+"""Die after every single answer of the kernel: a long run, by hand."""
 ADD_STEPS = (
     "Journal.begin:before",
     "Journal.begin:after",
@@ -40,6 +47,7 @@ async def test_an_agent_that_dies_at_any_step_of_an_add_leaves_a_whole_guest_or_
             await a.cni("CHECK", guest)
         else:
             assert (step, await a.traces()) == (step, [])
+        await world.sound()
         if number % 2:
             assert (await a.cni("ADD", guest)).json["ips"]
             assert (await world.facts("one"))["containerID"] == guest.container
@@ -71,3 +79,36 @@ async def test_an_agent_that_dies_at_any_step_of_a_del_finishes_it_in_its_next_l
         assert (step, await a.traces()) == (step, [])
         assert list(a.spool.iterdir()) == []
         await world.withdrawn("one")
+        await world.sound()
+
+
+async def test_an_agent_that_dies_between_two_answers_of_the_kernel_leaves_a_whole_guest_or_none(world: World) -> None:
+    """T03: a peer in the same VPC, and one of another with the same address, keep their network through every death."""
+    (a,) = await world.add_nodes("a", start=False)
+    for name, vpc, own, number in (("one", 36, 1, 2), ("peer", 36, 2, 3), ("far", 36, 3, 4), ("other", 62, 1, 2)):
+        await world.attach(name, vpc, own, number)
+    await a.start(mortal=True)
+    peer, far, other = [await world.guest(name) for name in ("peer", "far", "other")]
+    for guest in (peer, far, other):
+        await a.cni("ADD", guest)
+    for verb in ("ADD", "DEL"):
+        for count in range(1, 60) if EVERY_STEP else SOME_ROUND_TRIPS:
+            guest = await world.guest("one")
+            if verb == "DEL":
+                await a.cni("ADD", guest)
+            a.die_at(f"{ROUND_TRIP}:{count}")
+            outcome = await a.cni(verb, guest, check=False)
+            if await a.spared():
+                assert outcome.code == 0, "fewer answers than that: the call was done"
+                await a.cni("DEL", guest)
+                break
+            assert verb == "ADD" or outcome.code == 0, outcome.out
+            await a.died()
+            assert await peer.pings("10.128.0.4")
+            await a.start(mortal=True)
+            assert await far.pings("fd20:0:1:3::1")
+            await a.cni("DEL", guest)
+            await world.withdrawn("one")
+            await world.sound()
+    for guest in (peer, far, other):
+        await a.cni("CHECK", guest)

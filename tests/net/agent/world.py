@@ -20,33 +20,10 @@ from netclaim.api import managers, resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError, NotFound
 from tests.net.agent.checker import Checker
-from tests.net.agent.plumbing import Door, Outcome, run
+from tests.net.agent.plumbing import Door, Guest, Outcome, run
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@dataclass
-class Guest:
-    """A Pod's network namespace and the container id of its sandbox."""
-
-    namespace: str
-    container: str
-    pod: str
-    attachment: str
-    kube_namespace: str
-
-    @property
-    def netns(self) -> str:
-        return f"/run/netns/{self.namespace}"
-
-    async def run(self, *argv: str, check: bool = True) -> Outcome:
-        return await run("ip", "netns", "exec", self.namespace, *argv, check=check)
-
-    async def pings(self, address: str, size: int = 56) -> bool:
-        """Whether the very first packet to ``address`` is answered."""
-        outcome = await self.run("ping", "-n", "-c1", "-W2", "-M", "do", "-s", str(size), address, check=False)
-        return outcome.code == 0
 
 
 @dataclass
@@ -62,6 +39,8 @@ class Node:
     world: "World"
     process: asyncio.subprocess.Process | None = None
     flags: tuple[str, ...] = ()
+    kubeconfig: Path | None = None
+    """Whom the agent is to the API server; None: the administrator."""
 
     @property
     def socket(self) -> Path:
@@ -92,15 +71,26 @@ class Node:
         """Start the agent."""
         dying = (str(ROOT / "tests/net/agent/dying_agent.py"), str(self._orders))
         program = dying if mortal else ("-m", "node_agent")
+        kubeconfig = self.kubeconfig or self.world.kubeconfig
         with (self.folder / "agent.log").open("a") as log:
             self.process = await asyncio.create_subprocess_exec(
                 "ip", "netns", "exec", self.namespace, sys.executable, *program,
                 "--node-name", self.name, "--srv6-locator", self.locator, "--underlay-interface", "up0",
-                "--kubeconfig", str(self.world.kubeconfig), "--state-dir", str(self.folder / "state"),
+                "--kubeconfig", str(kubeconfig), "--state-dir", str(self.folder / "state"),
                 "--socket", str(self.socket), "--system-namespace", self.world.system,
                 *self.flags,
                 stdout=log, stderr=log, cwd=ROOT,
             )  # fmt: skip
+
+    def pause(self) -> None:
+        """Stop the agent's process without ending it: it hangs."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
 
     async def listens(self) -> None:
         """Wait until the agent listens."""
@@ -145,13 +135,20 @@ class Node:
         """From now on a mortal agent kills itself at this step, in this life."""
         self._orders.write_text(step)
 
+    async def spared(self) -> bool:
+        """Take the order to die back; whether the agent lives on. One that has read the order is dead in no time."""
+        assert self.process is not None
+        self._orders.unlink()
+        _, running = await asyncio.wait({asyncio.ensure_future(self.process.wait())}, timeout=3)
+        return bool(running)
+
     async def died(self) -> None:
         """Wait until the agent has killed itself."""
         assert self.process is not None
         async with asyncio.timeout(30):
             assert await self.process.wait() == -signal.SIGKILL
         self.process = None
-        self._orders.unlink()
+        self._orders.unlink(missing_ok=True)
         self.socket.unlink()
 
     def call_of(self, verb: str, guest: Guest, **changes: Any) -> tuple[dict[str, str], str]:
@@ -258,7 +255,7 @@ class World:
         return True
 
     async def rename(self, node: Node, name: str) -> None:
-        """The machine of ``node`` is another Node, with another locator, from its next start on; the old one stays."""
+        """From its next start on the machine is another Node with another locator; the old Node stays."""
         await self._register(name)
         node.name, node.locator = name, node.locator.replace("::", "1::")
 
