@@ -57,5 +57,5 @@ async def site(control_plane: ControlPlane, cell: Client, namespace: str, tmp_pa
     with contextlib.suppress(NotFound):
         await cell.delete(resources.SECRETS, SYSTEM, SECRET)
     await install(cell, f"https://127.0.0.1:{port}/mutate-v1-pod")
-    yield Site(control_plane, cell, tmp_path, port, Reviews(cell, yard.pod(instance)))
+    yield Site(control_plane, cell, tmp_path, port, Reviews(cell, yard.pod(instance), [port]))
     await uninstall(cell)

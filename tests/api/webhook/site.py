@@ -4,11 +4,14 @@ import asyncio
 import base64
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
+
+import aiohttp
 
 from netclaim.api import resources
 from netclaim.kube.client import Client
@@ -32,11 +35,17 @@ def free_port() -> int:
 
 @dataclass
 class Reviews:
-    """Reviews that run one after the other, as dry runs, and what became of them."""
+    """Reviews that run one after the other, as dry runs, and what became of them.
+
+    Beside them somebody calls each of `ports` over a new connection, as an API server that was just started does: it
+    knows the caBundle as it is published at that moment, and no session that was opened before.
+    """
 
     cell: Client
     pod: Raw
+    ports: list[int]
     admitted: int = 0
+    greeted: int = 0
     failures: list[str] = field(default_factory=list)
 
     async def one(self) -> None:
@@ -53,15 +62,61 @@ class Reviews:
                 self.failures.append(f"{datetime.now(UTC).time()}: {error}")
                 await asyncio.sleep(0.05)
 
+    async def more(self) -> None:
+        """Wait until reviews and new connections have gone on for a while."""
+        admitted, greeted = self.admitted + 20, self.greeted + 2 * len(self.ports)
+        await until(
+            lambda: self.admitted > admitted and self.greeted > greeted, timeout=60.0, what="reviews and connections"
+        )
+
+    async def greet(self, port: int) -> None:
+        """Open a connection and check who answers against the caBundle.
+
+        Raises:
+            ClientError: it is not to be trusted, although the caBundle was the same before and after.
+        """
+        while True:
+            before = await published_bundle(self.cell)
+            try:
+                return await _shake_hands(port, before)
+            except (aiohttp.ClientError, ssl.SSLError):
+                if await published_bundle(self.cell) == before:
+                    raise
+
+    async def greet_forever(self) -> None:
+        while True:
+            for port in self.ports:
+                try:
+                    await self.greet(port)
+                    self.greeted += 1
+                except (aiohttp.ClientError, ssl.SSLError) as error:
+                    self.failures.append(f"{datetime.now(UTC).time()}: a new connection to {port}: {error}")
+            await asyncio.sleep(0.05)
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        tasks = [asyncio.create_task(self.run()) for _ in range(3)]
+        tasks = [asyncio.create_task(self.run()) for _ in range(3)] + [asyncio.create_task(self.greet_forever())]
         try:
             yield self
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    raise outcome
+
+
+async def _shake_hands(port: int, trusted: bytes) -> None:
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=trusted.decode()), force_close=True)
+    url = f"https://127.0.0.1:{port}/readyz"
+    async with aiohttp.ClientSession(connector=connector) as session, session.get(url) as reply:
+        await reply.read()
+
+
+async def published_bundle(cell: Client) -> bytes:
+    """The caBundle, decoded."""
+    found = await cell.get(resources.MUTATING_WEBHOOKS, None, CONFIGURATION_NAME)
+    return base64.b64decode(found["webhooks"][0]["clientConfig"].get("caBundle", ""))
 
 
 @dataclass
@@ -76,6 +131,8 @@ class Site:
 
     def replica(self, number: int = 0, *flags: str) -> Program:
         port = self.port if number == 0 else free_port()
+        if port not in self.reviews.ports:
+            self.reviews.ports.append(port)
         log = self.folder / f"replica-{number}"
         kubeconfig = str(self.control_plane.cell_kubeconfig)
         return Program("webhook", log, "--kubeconfig", kubeconfig, "--listen", f"127.0.0.1:{port}", *flags)

@@ -2,18 +2,23 @@
 
 import asyncio
 import ssl
+from datetime import UTC, datetime
 
 import aiohttp
 import pytest
 
 from netclaim.api import resources
 from netclaim.api.meta import Raw
-from netclaim.api.networking import INJECTED_ANNOTATION
+from netclaim.api.networking import INJECT_LABEL, INJECTED_ANNOTATION
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError
+from tests.api.vpc.world import SYSTEM
 from tests.api.webhook.site import Site
+from tests.api.webhook.test_certificates import wanted
 from tests.api.webhook.yard import Yard, install
 from tests.waiting import until
+from webhook import certificates, server
+from webhook.certificates import Stored
 from webhook.manifests import CONFIGURATION_NAME
 
 
@@ -34,6 +39,7 @@ async def test_without_the_webhook_exactly_the_opted_in_pods_are_refused_and_it_
     with pytest.raises(ApiError, match="failed calling webhook"):
         await site.reviews.one()
     await yard.create(unlabelled(site))
+    await _others_are_admitted(site, cell)
     async with site.replica(0) as program:
         await site.works()
         stored = await yard.create(named(site.reviews.pod, "another"))
@@ -58,6 +64,46 @@ async def test_a_hung_webhook_refuses_in_time_and_holds_up_nobody_else(
             await review
         for writer in held:
             writer.close()
+    async with site.replica(0):
+        await site.works()
+
+
+async def test_a_bad_certificate_blocks_exactly_the_opted_in_pods_and_is_gone_with_the_next_start(
+    site: Site, cell: Client, namespace: str
+) -> None:
+    """T16: whoever has the port shows a certificate that nobody trusts; then the webhook itself comes up."""
+    stranger = certificates.plan(Stored(), wanted(days=1), datetime.now(UTC), b"")
+    assert stranger.serving is not None
+    await site.publish(certificates.make_authority(wanted(days=1), datetime.now(UTC)).certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server._load(context, stranger.serving)
+    listening = await asyncio.start_server(lambda *_: None, "127.0.0.1", site.port, ssl=context)
+    async with listening:
+        for _ in range(3):
+            with pytest.raises(ApiError, match="certificate signed by unknown authority"):
+                await site.reviews.one()
+            await _others_are_admitted(site, cell)
+    async with site.replica(0):
+        await site.works()
+        stored = await Yard(cell, namespace).create(named(site.reviews.pod, "another"))
+        assert INJECTED_ANNOTATION in stored["metadata"]["annotations"]
+
+
+async def _others_are_admitted(site: Site, cell: Client) -> None:
+    """Pods of the cluster itself, of a CNI, of the webhook: whatever does not ask for interfaces (T16)."""
+    spec = {"containers": [{"name": "x", "image": "x:1"}]}
+    for where, labels, own in (
+        ("kube-system", {"k8s-app": "kube-dns"}, {}),
+        ("kube-system", {"app": "multus"}, {"hostNetwork": True}),
+        (SYSTEM, {"app.kubernetes.io/name": "netclaim-webhook"}, {}),
+        (site.reviews.pod["metadata"]["namespace"], {INJECT_LABEL: "false"}, {}),
+    ):
+        yard = Yard(cell, where)
+        await yard.service_account()
+        made = await yard.try_out(
+            {"metadata": {"name": "other", "namespace": where, "labels": labels}, "spec": spec | own}
+        )
+        assert INJECTED_ANNOTATION not in made["metadata"].get("annotations", {})
 
 
 async def test_a_missing_configuration_does_not_let_a_pod_boot_unattached(
