@@ -17,7 +17,10 @@ async def main(settings: Settings) -> int:
     """
     process = Process(PROGRAM, settings.model_copy(update={"lease_name": settings.lease}))
     home = await process.connect(settings.kubeconfig, identify=settings.needs_location)
-    ipam = await process.connect(settings.ipam_kubeconfig, identify=False) if settings.ipam_kubeconfig else home
+    # What a cell holds goes on while its IPAM is away, after a restart too: only what asks IPAM waits for it.
+    ipam = home
+    if settings.ipam_kubeconfig and settings.needs_ipam:
+        ipam = await process.connect(settings.ipam_kubeconfig, identify=False, apart=True)
     # Only what was chosen is imported: start time and memory of a process follow what it does.
     if "networks" in settings.controllers:
         from nso import networks

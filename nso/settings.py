@@ -94,6 +94,11 @@ class Settings(CommonSettings):
         """Whether a controller of the cell is among the chosen ones."""
         return self.controllers != ("ipam",)
 
+    @property
+    def needs_ipam(self) -> bool:
+        """Whether a controller that asks IPAM is among the chosen ones."""
+        return self.controllers != ("compute",)
+
     def subnet_class(self, family: IPFamily) -> str:
         """The IPAM class of a subnet of `family`."""
         return self.subnet_class_ipv4 if family == IPV4 else self.subnet_class_ipv6

@@ -52,6 +52,8 @@ class Process:
         self._timings = timings
         self._clusters: dict[str | None, Cluster] = {}
         self._unreached: dict[Cluster, str] = {}
+        self._apart: list[Cluster] = []
+        self._reaching: list[asyncio.Task[bool]] = []
         self._recorders: dict[Cluster, EventRecorder] = {}
         self._controllers: list[Controller] = []
         self._tasks: list[tuple[str, Callable[[], Awaitable[None]], bool]] = []
@@ -70,12 +72,15 @@ class Process:
 
     # -- putting it together ---------------------------------------------------------------------------------------
 
-    async def connect(self, kubeconfig: str | None, *, wait: bool = True, identify: bool = True) -> Cluster:
+    async def connect(
+        self, kubeconfig: str | None, *, wait: bool = True, identify: bool = True, apart: bool = False
+    ) -> Cluster:
         """The API server of `kubeconfig`; the same one again is the same Cluster.
 
         Waits until it answers, and says what is wrong meanwhile. With `wait=False` the cluster is returned at once,
         its calls raise Lost while the server is away, and `identify` (which needs `get` on the namespace kube-system)
-        is left to the caller.
+        is left to the caller. With `apart` it is returned at once too, and asked in the background until it answers:
+        controllers that watch something there wait for all that is followed there, the others begin without it.
 
         Raises:
             ConfigError: the configuration cannot be used.
@@ -89,7 +94,13 @@ class Process:
         cluster.on_reflector = self._start_reflector
         cluster.on_forget = self._stop_reflector
         self._clusters[kubeconfig] = cluster
-        if wait:
+        if apart:
+            self._apart.append(cluster)
+            self._unreached[cluster] = "not asked yet"
+            self._reaching.append(
+                asyncio.create_task(reach(cluster, self._unreached, self.stopping, identify=identify))
+            )
+        elif wait:
             self._unreached[cluster] = "not asked yet"
             if not await reach(cluster, self._unreached, self.stopping, identify=identify):
                 await self._end()
@@ -242,7 +253,8 @@ class Process:
 
     async def _work_when_settled(self) -> None:
         """Start leading when every store is full, or is known to stay empty because its kind is not served."""
-        for reflector in self._awaited:
+        apart = {reflector for cluster in self._apart for reflector in cluster.reflectors}
+        for reflector in [each for each in self._awaited if each not in apart]:
             while not (reflector.synced.is_set() or reflector.refused or reflector.forgotten):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(0.1):
@@ -279,7 +291,7 @@ class Process:
         """Run one controller; one whose kind is not served waits, and the others do not wait for it."""
         stop = asyncio.ensure_future(self.stopping.wait())
         try:
-            for reflector in controller.unsynced:
+            for reflector in self._needed_by(controller):
                 synced = asyncio.ensure_future(reflector.synced.wait())
                 await asyncio.wait({synced, stop}, return_when=asyncio.FIRST_COMPLETED)
                 synced.cancel()
@@ -287,6 +299,15 @@ class Process:
             stop.cancel()
         if not self.stopping.is_set():
             await controller.run(self.is_leader)
+
+    def _needed_by(self, controller: Controller) -> list[Reflector]:
+        """What must be equal to the server before it runs: what it watches, and all of a server that is apart."""
+        needed = controller.unsynced
+        watched = {source.reflector for source in controller.sources}
+        for cluster in self._apart:
+            if watched & set(cluster.reflectors):
+                needed += [each for each in cluster.reflectors if not each.synced.is_set() and each not in needed]
+        return needed
 
     # -- reflectors ------------------------------------------------------------------------------------------------
 
@@ -342,7 +363,8 @@ class Process:
     async def _end(self) -> None:
         if self._last_resort is not None:
             self._last_resort.cancel()
-        self._lag_task.cancel()
+        for task in (self._lag_task, *self._reaching):
+            task.cancel()
         if self._serving is not None:
             await self._serving.close()
         for cluster in self._clusters.values():
