@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from dev.cluster import Cluster
 from dev.controlplane import API_ADDRESS
 from dev.errors import ClusterError
 from dev.node import LOCATOR_BLOCK, UNDERLAY_DEVICE
+from dev.paths import CHECKOUT
 from dev.programs import LOCATION, SYSTEM_NAMESPACE
 from dev.progress import Display
 
@@ -27,7 +29,10 @@ Say = Callable[[str], None]
 TAG = "0.1.0"
 ROLLOUT = "180s"
 COMPONENTS = ("deployment/ipam", "deployment/nso", "deployment/vpc-controller", "deployment/netclaim-webhook")
-AGENT = "daemonset/node-agent"
+AGENT_CHART = "node-agent"
+AGENT = f"daemonset/{AGENT_CHART}"
+IN_NAMESPACE = ("--namespace", SYSTEM_NAMESPACE)
+REMOVAL = ("--set", "removal.enabled=true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,31 @@ def install(
         cell.apply(release, chart, merged(given, (overrides or {}).get(release, {})))
     say("waiting for the programs")
     wait(cluster)
+
+
+def uninstall(cluster: Cluster, display: Display, say: Say) -> None:
+    """Take the product off the cluster again, as the documentation tells an operator to. Raises ClusterError."""
+    cell, ipam = helm(cluster, display), helm(cluster, display, "ipam")
+    say("netclaimctl uninstall --ipam")
+    _delete_objects(cluster)
+    say("helm upgrade node-agent --set removal.enabled=true")
+    cell.run("upgrade", "node-agent", str(CHARTS / AGENT_CHART), *IN_NAMESPACE, "--reuse-values", *REMOVAL)
+    wait(cluster, (AGENT,))
+    for release in (AGENT_CHART, "vpc-controller", "nso", "ipam", "crds"):
+        say(f"helm uninstall {release}")
+        cell.uninstall(release)
+    for release in ("nso", "crds"):
+        ipam.uninstall(release)
+    # The agents told their routers until they ended.
+    _delete_objects(cluster)
+
+
+def _delete_objects(cluster: Cluster) -> None:
+    planes = ("--kubeconfig", str(cluster.cell_kubeconfig), "--ipam-kubeconfig", str(cluster.ipam_kubeconfig))
+    words = [sys.executable, "-m", "netclaimctl", "uninstall", "--yes", "--ipam", *planes]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CHECKOUT)
+    if done.returncode != 0:
+        raise ClusterError(f"netclaimctl uninstall: {done.stdout}{done.stderr}")
 
 
 def releases(cluster: Cluster, tag: str) -> dict[str, tuple[str, dict[str, Any]]]:

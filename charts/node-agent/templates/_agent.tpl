@@ -2,9 +2,7 @@
 {{- define "agentSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
-{{- if semverCompare ">=1.31.0-0" .Capabilities.KubeVersion.Version }}
 appArmorProfile: {type: Unconfined}
-{{- end }}
 capabilities:
   drop: [ALL]
   add: [NET_ADMIN, SYS_ADMIN]
