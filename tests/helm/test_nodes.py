@@ -1,0 +1,205 @@
+"""helm installs the product on two real nodes: images, DaemonSet, Deployments; upgrades under traffic; uninstalls."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from dev import builds
+from dev.cluster import Cluster
+from netclaim.api import networking
+from netclaim.api.kinds import KINDS
+from netclaim.api.meta import Raw
+from netclaim.api.resources import CLAIMS, CRDS, INTERFACES, NADS, NAMESPACES, NODES, WORKLOADS, Resource
+from netclaim.kube.client import Client
+from tests.conftest import create_project
+from tests.e2e.stack import Stack, addresses_of, network, workload
+from tests.helm.nodes import Installed
+from tests.waiting import until
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="nodes need root (network namespaces, containerd)")
+long_run = pytest.mark.skipif(
+    "NETCLAIM_LONG" not in os.environ, reason="takes two minutes; set NETCLAIM_LONG=1 to run it"
+)
+pytestmark = needs_root
+REPLICAS = int(os.environ.get("NETCLAIM_HELM_REPLICAS", "6"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Two nodes without any program. ``NETCLAIM_HELM_RUN_DIR`` names a running pair to use instead."""
+    running = os.environ.get("NETCLAIM_HELM_RUN_DIR")
+    run_dir = Path(running) if running else Path(tempfile.mkdtemp(prefix="netclaim-helm-"))
+    cluster = Cluster.load(run_dir) if running else Cluster.up(run_dir, nodes=2)
+    try:
+        yield cluster
+    finally:
+        if not running:
+            cluster.down()
+            shutil.rmtree(run_dir, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+async def product(cluster: Cluster) -> AsyncIterator[Installed]:
+    cell = await Client.connect(str(cluster.cell_kubeconfig), user_agent="netclaim-tests")
+    ipam = await Client.connect(str(cluster.ipam_kubeconfig), user_agent="netclaim-tests")
+    yield Installed(Stack(cluster, cell, ipam))
+    await cell.close()
+    await ipam.close()
+
+
+@pytest.fixture
+def installed(product: Installed) -> Installed:
+    """The charts, installed by the first test that needs them and by the first after one that took them away."""
+    product.install()
+    return product
+
+
+@pytest.fixture
+async def namespace(installed: Installed) -> AsyncIterator[str]:
+    """A namespace with a network and the addresses of a project of its own."""
+    stack, name = installed.stack, f"shop-{secrets.token_hex(3)}"
+    project = name.replace("shop", "project")
+    await create_project(stack.ipam, project)
+    labels = {networking.PROJECT_LABEL: project}
+    await stack.cell.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    stack.apply(network("default", name))
+    yield name
+    for resource in (WORKLOADS, CLAIMS, INTERFACES) if installed.is_installed else ():
+        await emptied(stack, resource, name)
+    await stack.cell.delete(NAMESPACES, None, name)
+    await stack.ipam.delete(NAMESPACES, None, project)
+
+
+async def emptied(stack: Stack, resource: Resource, namespace: str) -> None:
+    """Delete all of a kind and wait until it is gone."""
+    for found in await stack.cell.list(resource, namespace):
+        await stack.cell.delete(resource, namespace, found["metadata"]["name"])
+
+    async def gone() -> bool:
+        left = [one["metadata"]["name"] for one in await stack.cell.list(resource, namespace)]
+        assert not left, left
+        return True
+
+    await until(gone, timeout=90, what=f"{resource.plural} of {namespace} gone", interval=0.3)
+
+
+def first_on(instances: dict[str, Raw], node: str) -> str:
+    """The first instance on a node."""
+    return min(name for name, one in instances.items() if one["status"]["node"] == node)
+
+
+async def test_a_workload_comes_up_on_nodes_that_the_product_was_installed_on_with_helm(
+    installed: Installed, namespace: str
+) -> None:
+    """R36, R37: DaemonSet and Deployments under the charts' accounts; the kubelet's sandbox calls our plugin."""
+    stack = installed.stack
+    stack.apply(workload("web", namespace, replicas=2, classes=("public-unicast-ipv4",)))
+    instances = await stack.ready(namespace, "web", 2, timeout=180)
+    await stack.assert_published_is_held(namespace, namespace.replace("shop", "project"))
+    for source, target in (("web-0", "web-1"), ("web-1", "web-0")):
+        assert stack.unanswered(namespace, source, addresses_of(instances[target]).values()) == []
+    for name, instance in instances.items():
+        log = (installed.cluster.run.log / f"multus-{instance['status']['node']}.log").read_text(errors="replace")
+        assert f"[verbose] Add: {namespace}:{name}:" in log
+    for component in ("ipam", "nso", "vpc-controller", "netclaim-webhook", "node-agent"):
+        for pod in (await installed.pods(component)).values():
+            assert [one["restartCount"] for one in pod["status"]["containerStatuses"]] == [0], pod["metadata"]["name"]
+    for name in installed.cluster.node_names:
+        plugin = installed.cluster.node(name).cni_bin_dir / "netclaim-cni"
+        assert plugin.read_bytes() == builds.build_cni_binary().read_bytes()
+    assert installed.denied() == []
+
+
+async def test_an_upgrade_of_everything_is_not_felt_by_running_interfaces(installed: Installed, namespace: str) -> None:
+    """T29: every Pod of the product is replaced while Pods ping each other, on one node and across the two."""
+    stack = installed.stack
+    stack.apply(workload("web", namespace, replicas=REPLICAS))
+    before = await stack.ready(namespace, "web", REPLICAS, timeout=180)
+    near, far = first_on(before, "node1"), first_on(before, "node2")
+    beside = max(name for name, one in before.items() if one["status"]["node"] == "node1")
+    agents = set(await installed.pods("node-agent"))
+    there = addresses_of(before[far])
+    async with (
+        installed.pinging(namespace, near, there["IPv6"]) as across,
+        installed.pinging(namespace, far, addresses_of(before[near])["IPv4"]) as back,
+        installed.pinging(namespace, beside, addresses_of(before[near])["IPv4"]) as same_node,
+    ):
+        await asyncio.to_thread(installed.upgrade, f"next-{secrets.token_hex(2)}")
+    after = await stack.ready(namespace, "web", REPLICAS)
+    assert not agents & set(await installed.settled("node-agent", 2))
+    assert {name: addresses_of(one) for name, one in after.items()} == {
+        name: addresses_of(one) for name, one in before.items()
+    }
+    print(f"\npings while everything was upgraded under {REPLICAS} interfaces: {across}, {back}, {same_node}")
+    for pings in (across, back, same_node):
+        assert pings.sent > 20, pings
+        assert pings.worst <= 1, pings  # one may be late on a machine with two cores
+    stack.apply(workload("web", namespace, replicas=REPLICAS + 1))
+    await stack.ready(namespace, "web", REPLICAS + 1, timeout=120)
+    assert installed.denied() == []
+
+
+@long_run
+async def test_a_node_that_restarts_and_one_that_joins_late_serve_pods_again(
+    installed: Installed, namespace: str
+) -> None:
+    """T08, T09, T27: a power cut, and a Node that was deleted and registers anew; addresses stay, Pods come back."""
+    stack, cluster = installed.stack, installed.cluster
+    stack.apply(workload("web", namespace, replicas=4))
+    before = await stack.ready(namespace, "web", 4, timeout=180)
+    await asyncio.to_thread(cluster.power_off, "node2")
+    await asyncio.to_thread(cluster.power_on, "node2")
+    await installed.settled("node-agent", 2)
+    after = await stack.ready(namespace, "web", 4, timeout=240)
+    assert {name: addresses_of(one) for name, one in after.items()} == {
+        name: addresses_of(one) for name, one in before.items()
+    }
+    assert (
+        stack.unanswered(namespace, first_on(after, "node1"), addresses_of(after[first_on(after, "node2")]).values())
+        == []
+    )
+
+    await asyncio.to_thread(cluster.power_off, "node2")
+    await stack.cell.delete(NODES, None, "node2")
+    gone = await stack.ready(namespace, "web", 4, timeout=300)
+    assert {one["status"]["node"] for one in gone.values()} == {"node1"}
+    await asyncio.to_thread(cluster.power_on, "node2")
+    await installed.settled("node-agent", 2)
+    stack.apply(workload("late", namespace, replicas=4))
+    late = await stack.ready(namespace, "late", 4, timeout=240)
+    assert (
+        stack.unanswered(namespace, first_on(late, "node1"), addresses_of(late[first_on(late, "node2")]).values()) == []
+    )
+
+
+async def test_uninstalling_leaves_nothing_on_the_nodes_and_no_object_behind(
+    installed: Installed, namespace: str
+) -> None:
+    """T07, T29: objects first, while the programs still release them; then the nodes; then the charts."""
+    stack = installed.stack
+    stack.apply(workload("web", namespace, replicas=2, policy="Retain"))
+    await stack.ready(namespace, "web", 2, timeout=180)
+    assert all(installed.left_on(node) for node in installed.cluster.node_names)
+    await asyncio.to_thread(installed.uninstall)
+
+    async def nothing_left() -> bool:
+        kinds = [(client, kind.RESOURCE) for kind in KINDS for client in (stack.cell, stack.ipam)]
+        # The IPAM control plane runs no Pods, and Multus' type is not served there.
+        left = [
+            f"{len(found)} {kind.plural}"
+            for client, kind in kinds
+            if (client, kind) != (stack.ipam, NADS) and (found := await client.list(kind))
+        ]
+        assert not left, left
+        return True
+
+    await until(nothing_left, timeout=60, what="no object of netclaim left", interval=0.5)
+    for node in installed.cluster.node_names:
+        assert installed.left_on(node) == []
+    assert len(await stack.cell.list(CRDS)) >= len(KINDS)
