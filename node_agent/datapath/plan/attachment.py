@@ -46,6 +46,9 @@ from node_agent.datapath.plan.common import (
     tenant_table,
 )
 
+PRIMARY = "eth0"
+"""A Pod's first interface."""
+
 
 @dataclass(frozen=True, slots=True)
 class BringUp:
@@ -165,6 +168,17 @@ def host_objects(config: NodeConfig, attachment: Attachment) -> tuple[Object, ..
     return tuple(found)
 
 
+def default_metric(guest_ifname: str) -> int | None:
+    """Metric of a guest's default routes: the kernel's own for eth0, a higher one of its own for any other interface.
+
+    A Pod's first interface keeps its default route, whoever made it: a second one with the same metric would replace
+    it.
+    """
+    if guest_ifname == PRIMARY:
+        return None
+    return 2048 + int.from_bytes(hashlib.sha256(guest_ifname.encode()).digest()[:3], "big")
+
+
 def guest_objects(attachment: Attachment) -> tuple[Object, ...]:
     """What the guest's end holds: its addresses, its gateways as neighbours, a default route a family, onlink."""
     device = attachment.guest_ifname
@@ -174,7 +188,7 @@ def guest_objects(attachment: Attachment) -> tuple[Object, ...]:
     for each in attachment.addresses:
         first.setdefault(family_of(each), each.gateway)
     found += [
-        Route(table=MAIN_TABLE, destination=DEFAULT[family], dev=device, via=gateway)
+        Route(table=MAIN_TABLE, destination=DEFAULT[family], dev=device, via=gateway, metric=default_metric(device))
         for family, gateway in sorted(first.items())
     ]
     return tuple(found)

@@ -16,7 +16,7 @@ from typing import Any
 from node_agent.datapath import namespaces, plan
 from node_agent.datapath.model import Attachment
 from tests.net.datapath import frames
-from tests.net.datapath.backend import ROUTING
+from tests.net.datapath.backend import ROUTING, SOON
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -169,7 +169,7 @@ class Node:
         self._waiting[number] = asyncio.get_running_loop().create_future()
         self._process.stdin.write(json.dumps({"id": number, "op": op, **arguments}).encode() + b"\n")
         try:
-            return await asyncio.wait_for(self._waiting[number], 30)
+            return await asyncio.wait_for(self._waiting[number], 6 * SOON)
         finally:
             del self._waiting[number]
 
@@ -185,7 +185,7 @@ class Node:
         """End the driver: its standard input ends, so does it."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        await asyncio.wait_for(self._process.wait(), 10)
+        await asyncio.wait_for(self._process.wait(), SOON)
         await self._reading
 
     async def restart(self) -> None:

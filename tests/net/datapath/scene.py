@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from tests.net.datapath import frames
+from tests.net.datapath.backend import SOON
 from tests.net.datapath.lab import Guest, Lab, Sniffer, Vpc, lab
 
 ONE: Vpc = (20015998341291, 1)
@@ -68,9 +69,9 @@ async def answered(client: Guest, server: Guest, family: int, *, size: int = 16)
         content = token().ljust(size, b"x")
         asking.sendto(content, (server.address(family), 4002))
         try:
-            got, origin = await asyncio.wait_for(loop.sock_recvfrom(listening, 65535), 1.0)
+            got, origin = await asyncio.wait_for(loop.sock_recvfrom(listening, 65535), SOON / 5)
             listening.sendto(got, origin)
-            return await asyncio.wait_for(loop.sock_recv(asking, 65535), 1.0) == content
+            return await asyncio.wait_for(loop.sock_recv(asking, 65535), SOON / 5) == content
         except TimeoutError:
             return False
     finally:
@@ -95,7 +96,7 @@ async def error_of(
 
 
 async def _error(asking: socket.socket, family: int) -> tuple[str, int, int]:
-    deadline = asyncio.get_running_loop().time() + 3
+    deadline = asyncio.get_running_loop().time() + SOON
     while asyncio.get_running_loop().time() < deadline:
         try:
             _, ancillary, _, _ = asking.recvmsg(2048, 512, socket.MSG_ERRQUEUE)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from tests.net.datapath import frames
+from tests.net.datapath.backend import SOON
 from tests.net.datapath.lab import GATEWAY4, GATEWAY6, Guest, Node, Sniffer
 from tests.net.datapath.scene import FAMILIES, Scene, answered, arrives_nowhere, frame, token
 from tests.waiting import until
@@ -190,7 +191,7 @@ async def test_no_socket_of_the_node_hears_a_guest(stage: Scene, destination: st
     assert await answered(guest, stage.one_c, family)
     probe = await guest.node.namespace.socket(lambda: frames.udp_socket("127.0.0.1" if family == 4 else "::1", 4005))
     probe.sendto(control, ("127.0.0.1" if family == 4 else "::1", 4001))
-    await until(lambda: control in ear.listen(), timeout=20, interval=0.005, what="the node's own packet")
+    await until(lambda: control in ear.listen(), timeout=SOON, interval=0.005, what="the node's own packet")
     assert content not in ear.heard
     assert sum((await guest.node.call("drops")).values()) >= before
     for each in (ear, sender, probe):
@@ -200,7 +201,7 @@ async def test_no_socket_of_the_node_hears_a_guest(stage: Scene, destination: st
 async def _answer(sniffer: Sniffer, request: bytes, parse: Callable[[bytes], str | None]) -> str:
     sniffer.send(request)
     return await until(
-        lambda: next((mac for each in sniffer.read() if (mac := parse(each))), None), timeout=20, what="an answer"
+        lambda: next((mac for each in sniffer.read() if (mac := parse(each))), None), timeout=SOON, what="an answer"
     )
 
 
@@ -262,7 +263,7 @@ async def test_the_gateway_answers_a_ping(stage: Scene, family: int) -> None:
     bare = echo + b"\0\0\x12\x34\0\1" + token()
     body = bare[:2] + frames.checksum(bare).to_bytes(2, "big") + bare[4:]
     asking.sendto(body if family == 4 else bare, (GATEWAY4 if family == 4 else GATEWAY6, 0))
-    got, origin = await asyncio.wait_for(asyncio.get_running_loop().sock_recvfrom(asking, 2048), 2)
+    got, origin = await asyncio.wait_for(asyncio.get_running_loop().sock_recvfrom(asking, 2048), SOON)
     assert origin[0] == (GATEWAY4 if family == 4 else GATEWAY6)
     assert got.endswith(bare[-16:])
     asking.close()

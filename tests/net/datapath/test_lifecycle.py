@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from node_agent.datapath import namespaces
+from node_agent.datapath import namespaces, plan
 from tests.net.datapath.lab import CallError, Lab, Node
 from tests.net.datapath.passing import new_guest, take_away
 from tests.net.datapath.scene import FAMILIES, ONE, TWO, Scene, answered
@@ -56,6 +56,33 @@ async def test_the_first_packet_of_a_new_guest_passes(bench: Lab, node: Node) ->
         await take_away(second)
         await take_away(third)
     await take_away(first)
+
+
+async def test_a_second_interface_leaves_the_first_ones_default_routes_alone(bench: Lab, node: Node) -> None:
+    """T13: eth0 of the cluster's own network, then two claimed ones: each is whole, none replaces another's route."""
+    first, second, peer = (new_guest(bench) for _ in range(3))
+    guest = first.namespace
+    guest.ip("link", "add", "eth0", "type", "veth", "peer", "name", "cluster")
+    for device in ("eth0", "cluster"):
+        guest.ip("link", "set", device, "up")
+    guest.ip("addr", "add", "10.244.0.2/24", "dev", "eth0")
+    guest.ip("route", "add", "default", "via", "10.244.0.1", "dev", "eth0")
+    second.namespace = guest
+    for number, each in enumerate((first, second), start=1):
+        each.attachment["guestInterface"] = f"net{number}"
+        await bench.attach(each)
+    await bench.attach(peer)
+    assert "via 10.244.0.1 dev eth0" in guest.ip("route", "get", "192.0.2.77")
+    for each in (first, second):
+        assert await node.call("check", record=each.record) == []
+    assert len(guest.ip("route", "show", "default").splitlines()) == 3
+    guest.ip("route", "del", "default", "dev", "eth0")
+    # A packet leaves by the lowest metric; one with the other interface's source is none of this interface's.
+    leaves = min(first, second, key=lambda each: plan.default_metric(each.attachment["guestInterface"]) or 0)
+    for family in FAMILIES:
+        assert await answered(leaves, peer, family)
+    for each in (first, second, peer):
+        await take_away(each)
 
 
 async def test_every_call_may_be_repeated(bench: Lab, node: Node) -> None:

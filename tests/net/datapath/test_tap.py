@@ -8,6 +8,7 @@ import pytest
 
 from node_agent.datapath import namespaces
 from tests.net.datapath import frames
+from tests.net.datapath.backend import SOON
 from tests.net.datapath.lab import Guest
 from tests.net.datapath.scene import FAMILIES, ONE, Scene, arrives_alone, frame, token
 from tests.waiting import until
@@ -61,7 +62,7 @@ async def test_a_machine_on_a_tap_sends_to_another_node_and_is_reached_from_ther
     machine.send(frame(machine.guest, machine.guest.address(family), stage.one_b.address(family), there))
     await remote.until(there)
     remote.send(frame(stage.one_b, stage.one_b.address(family), machine.guest.address(family), back))
-    await until(lambda: machine.saw(back), timeout=20, interval=0.005, what="the answer on the tap")
+    await until(lambda: machine.saw(back), timeout=SOON, interval=0.005, what="the answer on the tap")
     remote.close()
 
 
@@ -79,7 +80,7 @@ async def test_a_machine_finds_its_gateways(machine: Machine) -> None:
         )
         return arp and found
 
-    await until(answered, timeout=20, interval=0.005, what="both gateways' answers")
+    await until(answered, timeout=SOON, interval=0.005, what="both gateways' answers")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.net.datapath.backend import VRF
+from tests.net.datapath.backend import SOON, VRF
 from tests.net.datapath.lab import CallError, Lab, Node
 from tests.net.datapath.passing import new_guest, take_away
 from tests.net.datapath.scene import FAMILIES, ONE, TWO, Scene, answered
@@ -144,7 +144,7 @@ async def test_a_device_that_went_down_and_up_is_put_back(bench: Lab, node: Node
         async def whole() -> bool:
             return not await node.call("check", record=first.record)
 
-        await until(whole, timeout=30, what=f"{device} put back")
+        await until(whole, timeout=SOON, what=f"{device} put back")
         assert await answered(first, second, 4)
         assert await answered(first, second, 6)
     for guest in (first, second):
@@ -204,7 +204,7 @@ async def test_the_uplink_that_went_down_and_up_gets_its_routes_back(bench: Lab,
     guest = await bench.attach(new_guest(bench))
     for state in ("down", "up"):
         node.namespace.ip("link", "set", "up0", state)
-    await until(lambda: node.traces("fd5f:0:0:2::/64"), timeout=30, what="the route to the other node's locator")
+    await until(lambda: node.traces("fd5f:0:0:2::/64"), timeout=SOON, what="the route to the other node's locator")
     assert await node.call("check", record=guest.record) == []
     node.namespace.ip("addr", "add", "fd00:aa::1/64", "dev", "up0", "nodad")
     await take_away(guest)
