@@ -152,12 +152,21 @@ def _name_conflict(interface: NetworkInterface, found: VPCAttachment | NetworkAt
 def _is_definition_ours(definition: NetworkAttachmentDefinition) -> bool:
     """Whether we made the definition: for an attachment of its name, of this or an earlier life."""
     owner = definition.controller_ref
+    if not definition.metadata.owner_references:
+        return _is_orphan(definition)
     return (
         owner is not None
         and owner.kind == resources.ATTACHMENTS.kind
         and owner.api_version.partition("/")[0] == resources.CLOUD
         and owner.name == definition.name
     )
+
+
+def _is_orphan(definition: NetworkAttachmentDefinition) -> bool:
+    """Whether nobody owns what is word for word ours: its attachment was deleted, and it was asked to stay."""
+    vpc, mine = (definition.metadata.labels.get(label, "") for label in (cloud.VPC_LABEL, cloud.VPC_ATTACHMENT_LABEL))
+    is_ours = definition.spec.config == nad.config(definition.namespace, definition.name, vpc, mine)
+    return is_ours and not definition.metadata.owner_references
 
 
 def _precondition(interface: NetworkInterface, vpc: VPC | None) -> Verdict | None:
@@ -341,9 +350,13 @@ def _release(seen: Observed) -> Plan:
             return Plan(_let_attachment_go(attachment))
         verdict = reasons.ATTACHMENT_BEING_RELEASED(name=attachment.name, holder=facts.holder(attachment))
         return Plan(_tell(seen, verdict))
+    definition = seen.definition
+    left: tuple[Write, ...] = ()
+    if definition is not None and attachment is None and _is_orphan(definition):
+        left = (Delete(resources.NADS, definition.key, definition.uid),)
     if interface is not None and interface.has_finalizer(cloud.ATTACHED_FINALIZER):
-        return Plan(then=LetGo(interface))
-    return Plan()
+        return Plan(left, then=LetGo(interface))
+    return Plan(left)
 
 
 def _vpc(seen: Observed) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from netclaim.api import resources
+from netclaim.api import cloud, resources
 from netclaim.api.cloud import VPCAttachment
 from netclaim.api.meta import KubeObject
 from netclaim.api.networking import NetworkInterface
@@ -62,8 +62,14 @@ def is_previous_holders(interface: NetworkInterface, attachment: VPCAttachment) 
 
 
 def is_of_interface(attachment: VPCAttachment) -> bool:
-    """Whether we made the attachment: for an interface of its name, of this or an earlier life."""
+    """Whether we made the attachment: for an interface of its name, of this or an earlier life.
+
+    Whoever deletes an interface and asks to orphan what it owns leaves an attachment without owner, held by us.
+    """
     owner = attachment.controller_ref
+    if not attachment.metadata.owner_references:
+        ref = attachment.spec.interface_ref
+        return attachment.has_finalizer(cloud.IN_USE_FINALIZER) and ref is not None and ref.name == attachment.name
     return (
         owner is not None
         and owner.kind == resources.INTERFACES.kind

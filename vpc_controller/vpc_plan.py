@@ -38,9 +38,14 @@ class Plan:
 
 
 def is_ours(vpc: VPC, context: NetworkContext) -> bool:
-    """Whether the VPC was made for this very context."""
+    """Whether the VPC was made for this very context, or is there for the taking."""
     owner = vpc.controller_ref
-    return owner is not None and owner.uid == context.uid
+    return is_orphan(vpc) or (owner is not None and owner.uid == context.uid)
+
+
+def is_orphan(vpc: VPC) -> bool:
+    """Whether nobody owns what we made: a context was deleted, and it was asked to stay. The next one takes it over."""
+    return not vpc.metadata.owner_references and vpc.spec.network_context_ref.name == vpc.name and bool(vpc.status.vpc)
 
 
 def plan(seen: Observed) -> Plan:
@@ -83,7 +88,7 @@ def _object(seen: Observed, context: NetworkContext) -> tuple[Write, ...]:
     }
     if seen.vpc is None:
         return (Create(resources.VPCS, raw, manager=VPC_CONTROLLER),)
-    if seen.vpc.spec.networks == networks:
+    if seen.vpc.spec.networks == networks and not is_orphan(seen.vpc):
         return ()
     raw["metadata"]["uid"] = seen.vpc.uid
     return (Apply(resources.VPCS, raw, manager=VPC_CONTROLLER),)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from netclaim import identity
 from netclaim.api import cloud, networking, resources
@@ -18,6 +18,7 @@ from netclaim.api.resources import Resource
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError, Conflict, NotFound
 from tests.waiting import until
+from vpc_controller.identifiers import Draw, Holder
 
 ROOT = Path(__file__).resolve().parents[3]
 SYSTEM = "netclaim-system"
@@ -82,6 +83,11 @@ class Program:
         """Wait until it ends by itself; returns the exit code."""
         return await asyncio.to_thread(self._process.wait, 60)
 
+    def resident(self) -> int:
+        """Bytes of memory that it has in use."""
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     @property
     def tracebacks(self) -> list[str]:
         """Lines of the log that show an unexpected error."""
@@ -97,6 +103,8 @@ def controller(control_plane: Any, log: Path, *flags: str) -> Program:
 @dataclass
 class World:
     """One namespace of the cell. Every object that the test makes is taken away by `close`."""
+
+    SYSTEM: ClassVar[str] = SYSTEM
 
     cell: Client
     namespace: str
@@ -196,6 +204,14 @@ class World:
         )
         await self.cell.json_patch(resources.INTERFACES, self.namespace, name, [op])
         return await self.bind(name, "Bound" if claim else "Available")
+
+    async def draw(self, interface: Raw, vpc: str, value: int) -> str:
+        """The Identifier that gives an interface this value in a VPC (base62); returns its name."""
+        metadata = interface["metadata"]
+        holder = Holder(resources.INTERFACES.kind, metadata["namespace"], metadata["name"], metadata["uid"])
+        wish = Draw(holder, vpc=identity.from_base62(vpc))
+        made = await self.cell.create(resources.IDENTIFIERS, wish.render(value, SYSTEM), field_manager="vpc-controller")
+        return str(made["metadata"]["name"])
 
     # -- what a node's agent writes --------------------------------------------------------------------------------
 
@@ -372,7 +388,8 @@ class World:
         interfaces = await self.cell.list(resources.INTERFACES, self.namespace)
         for interface in interfaces:
             metadata = interface["metadata"]
-            if metadata["finalizers"] == [networking.INTERFACE_RELEASE_FINALIZER]:
+            is_going = "deletionTimestamp" in metadata
+            if is_going and metadata.get("finalizers") == [networking.INTERFACE_RELEASE_FINALIZER]:
                 ops = [{"op": "remove", "path": "/metadata/finalizers"}]
                 await self.cell.json_patch(resources.INTERFACES, self.namespace, metadata["name"], ops)
         return not interfaces and not await self.cell.list(resources.ATTACHMENTS, self.namespace)

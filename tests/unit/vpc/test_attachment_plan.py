@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from netclaim.api import cloud
+from netclaim.api import cloud, resources
 from netclaim.api.cloud import VPC, VPCAttachment
-from netclaim.api.cni import NetworkAttachmentDefinition
+from netclaim.api.cni import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from netclaim.api.networking import NetworkInterface, NetworkInterfaceClaim
 from netclaim.kube.writes import Apply, ApplyStatus, Create, Delete, DropFinalizer, Write
 from vpc_controller import nad
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Protect, exhausted, plan
 from vpc_controller.identifiers import Draw, Holder
 
+UNHELD: dict[str, Any] = {"finalizers": []}
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -107,6 +108,8 @@ def definition(owner: str = "u-attachment") -> NetworkAttachmentDefinition:
     made = nad.render(attachment(), "10", "13")
     made["metadata"]["uid"] = "u-definition"
     made["metadata"]["ownerReferences"][0]["uid"] = owner
+    if not owner:
+        made["metadata"]["ownerReferences"] = []
     return NetworkAttachmentDefinition.model_validate(made)
 
 
@@ -185,7 +188,7 @@ def test_an_interface_without_fulfilled_claim_is_told_and_left_alone() -> None:
         (Observed(interface(status={"networkContextRef": None}), CLAIM, vpc()), "AwaitingNetworkContext"),
         (Observed(interface(), CLAIM, None), "AwaitingVPC"),
         (Observed(interface(), CLAIM, vpc(None)), "AwaitingVPCIdentifier"),
-        (Observed(interface(), CLAIM, vpc(), attachment(owner="")), "NameConflict"),
+        (Observed(interface(), CLAIM, vpc(), attachment(owner="", metadata=UNHELD)), "NameConflict"),
         (Observed(interface(), CLAIM, vpc(), attachment(owner="u-earlier")), "AttachmentBeingReleased"),
         (Observed(interface(), CLAIM, vpc(), attachment(metadata=GOING)), "AttachmentBeingReleased"),
     ):
@@ -235,8 +238,25 @@ def test_an_attachment_whose_interface_is_gone_is_taken_down_the_same_way() -> N
     ]
 
 
+def test_what_was_orphaned_is_still_ours_to_take_down() -> None:
+    """T07: propagationPolicy Orphan takes the owners away; our finalizer and our own words are left to go by."""
+    orphan = attachment(owner="")
+    assert [type(write) for write in plan(Observed(None, attachment=orphan), "Netns").writes] == [Delete]
+    going = attachment(owner="", metadata=GOING)
+    gone = Observed(interface(metadata=GOING), None, vpc(), going)
+    assert [type(write) for write in plan(gone, "Netns").writes] == [DropFinalizer]
+    pointer = definition(owner="")
+    left = plan(Observed(interface(metadata=GOING), None, vpc(), definition=pointer), "Netns")
+    assert [type(write) for write in left.writes] == [Delete]
+    assert isinstance(left.then, LetGo)
+    anew = plan(Observed(interface(), CLAIM, vpc(), attachment(), pointer, identifier=65), "Netns")
+    assert [type(w) for w in anew.writes if w.resource is resources.NADS] == [Delete, Create]
+    foreign = pointer.model_copy(update={"spec": NetworkAttachmentDefinitionSpec(config="{}")})
+    assert plan(Observed(None, definition=foreign), "Netns").writes == ()
+
+
 def test_what_is_not_ours_is_never_deleted() -> None:
-    foreign = attachment(owner="")
+    foreign = attachment(owner="", metadata=UNHELD)
     for seen in (
         Observed(None, attachment=foreign),
         Observed(interface(metadata=GOING), None, vpc(), foreign),
@@ -272,7 +292,7 @@ def test_what_a_new_interface_waits_for_is_told_only_when_the_wait_lasts() -> No
         Observed(interface(), CLAIM, vpc(None), is_fresh=True),
     ):
         assert (plan(young, "Netns").writes, plan(young, "Netns").waits) == ((), True)
-    conflict = plan(Observed(interface(), CLAIM, vpc(), attachment(owner=""), is_fresh=True), "Netns")
+    conflict = plan(Observed(interface(), CLAIM, vpc(), attachment(owner="", metadata=UNHELD), is_fresh=True), "Netns")
     assert said(conflict.writes, "NetworkInterface") == ("False", "NameConflict")
     prepared = {"phase": "Available", "conditions": [{"type": "Prepared", "status": "True", "reason": "Prepared"}]}
     stale = plan(Observed(interface(status=prepared), None, vpc(), is_fresh=True), "Netns")
