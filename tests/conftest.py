@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, settings
 
 from netclaim.api import networking
 from netclaim.api.resources import NAMESPACES
@@ -17,6 +18,9 @@ from tests.control_plane import ControlPlane
 
 ROOT = Path(__file__).resolve().parent.parent
 TIERS = frozenset({"unit", "api", "net", "e2e", "helm", "vm", "chaos"})
+# Time says nothing about pure code on a machine that does other things too.
+settings.register_profile("netclaim", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("netclaim")
 IPAM_FIXTURES = ROOT / "examples" / "ipam-two-projects.yaml"
 
 
