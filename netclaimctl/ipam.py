@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from netclaim.kube.client import Client
 from netclaim.kube.errors import AlreadyExists, Conflict, NotFound
-from netclaim.kube.writes import Create
+from netclaim.kube.writes import Create, Replace
 from netclaimctl import cells, reading, who
 from netclaimctl.objects import CellObjects, IpamObjects
 from netclaimctl.printing import SOUND, UNREADABLE, UNSOUND, remark, say, table
@@ -155,7 +156,7 @@ async def _repair(
     async with _Session() as session:
         planes = await session.planes(kubeconfig, cell_kubeconfigs, project)
         seen = await planes.look_twice(grace)
-        found = plan(seen.ipam, seen.violations, Bound(FEW, SHARE))
+        found = plan(seen.ipam, seen.violations, Bound(FEW, SHARE), datetime.now(UTC))
         failures = 0
         for step in found.steps:
             if dry_run:
@@ -171,6 +172,8 @@ async def _act(client: Client, step: Step) -> bool:
     try:
         if isinstance(write, Create):
             await client.create(write.resource, write.obj)
+        elif isinstance(write, Replace):
+            await client.replace(write.resource, write.obj)
         else:
             namespace, name = write.key
             version = write.resource_version

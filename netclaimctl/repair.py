@@ -10,23 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from netclaim.api import ipam, resources
+from netclaim.api.conditions import timestamp
 from netclaim.api.meta import Key, Raw
 from netclaim.api.resources import Resource
 from netclaim.kube.objects import uid_of
-from netclaim.kube.writes import Create, Delete
+from netclaim.kube.writes import Create, Delete, Replace
 from netclaimctl import cells
 from netclaimctl.objects import IpamObjects, by_key
 from nso.ipam import classes, invariants
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import label, space_in
+from nso.ipam.cascade import cooldown_of, label, space_in
 from nso.ipam.claims import holder_of
 from nso.ipam.index import Purpose
 from nso.ipam.invariants import Violation
 from nso.ipam.names import Scope, allocation_name
 from nso.ipam.snapshot import Snapshot
+from nso.ipam.steps import free
 from nso.ipam.views import ClassView, Holder, PoolView
 
 ADVICE: Final[Mapping[str, str]] = {
@@ -54,7 +57,7 @@ TOO_MANY: Final = (
 class Step:
     """One write with the reason for it."""
 
-    write: Create | Delete
+    write: Create | Delete | Replace
     why: str
 
     def __str__(self) -> str:
@@ -92,34 +95,36 @@ class Bound:
         return count <= max(self.few, int(total * self.share))
 
 
-def plan(seen: IpamObjects, violations: Iterable[Violation], bound: Bound) -> Repair:
-    """What to do about these violations of `seen`, which were found twice, some time apart."""
+def plan(seen: IpamObjects, violations: Iterable[Violation], bound: Bound, now: datetime) -> Repair:
+    """What to do about these violations of `seen`, which were found twice, some time apart; `now` begins a cooldown."""
     snapshot = Snapshot(classes=seen.classes, pools=seen.pools, claims=seen.claims, allocations=seen.allocations)
     mended: list[tuple[Violation, Step]] = []
     left: list[Left] = []
     for violation in violations:
-        step = _mend(violation, seen, snapshot)
+        step = _mend(violation, seen, snapshot, now)
         if step is None:
             left.append(Left(violation, ADVICE.get(violation.invariant, A_PERSON)))
         elif all(step.write != taken.write for _, taken in mended):
             mended.append((violation, step))
     totals = {resources.IP_ALLOCATIONS: len(seen.allocations), resources.IP_CLAIMS: len(seen.claims)}
-    counts = Counter(step.write.resource for _, step in mended if isinstance(step.write, Delete))
+    counts = Counter(step.write.resource for _, step in mended if not isinstance(step.write, Create))
     refused = {kind for kind, count in counts.items() if not bound.allows(count, totals[kind])}
     steps: list[Step] = []
     for violation, step in mended:
         kind = step.write.resource
-        if isinstance(step.write, Delete) and kind in refused:
+        if not isinstance(step.write, Create) and kind in refused:
             left.append(Left(violation, TOO_MANY.format(count=counts[kind] - 1, total=totals[kind])))
         else:
             steps.append(step)
     return Repair(tuple(steps), tuple(left))
 
 
-def _mend(violation: Violation, seen: IpamObjects, snapshot: Snapshot) -> Step | None:
+def _mend(violation: Violation, seen: IpamObjects, snapshot: Snapshot, now: datetime) -> Step | None:
     kind, name = violation.kind, violation.invariant
     if kind == resources.IP_ALLOCATIONS.kind and name == invariants.NO_HOLDER:
-        return _give_back(resources.IP_ALLOCATIONS, by_key(seen.allocations)[violation.key], violation)
+        return _let_rest(violation, snapshot, now) or _give_back(
+            resources.IP_ALLOCATIONS, by_key(seen.allocations)[violation.key], violation
+        )
     if kind == resources.IP_ALLOCATIONS.kind and name == invariants.TWO_ALLOCATIONS:
         return _give_back_spare(violation, seen, snapshot)
     if kind == resources.IP_CLAIMS.kind and name == cells.NO_OWNER:
@@ -133,6 +138,14 @@ def _give_back(resource: Resource, raw: Raw, violation: Violation) -> Step:
     # Over this very version: whoever wrote the object since then knows more than we do.
     version = raw["metadata"].get("resourceVersion")
     return Step(Delete(resource, violation.key, uid_of(raw), resource_version=version), violation.message)
+
+
+def _let_rest(violation: Violation, snapshot: Snapshot, now: datetime) -> Step | None:
+    """A block that was in use rests as its class says; None when that does not rest at all."""
+    view = snapshot.allocation_views[violation.key]
+    cooldown = cooldown_of(view.pool, snapshot) if view.purpose is Purpose.CLAIM else 0.0
+    write = free(view, timestamp(now + timedelta(seconds=cooldown))) if cooldown else None
+    return Step(write, violation.message) if isinstance(write, Replace) else None
 
 
 def _give_back_spare(violation: Violation, seen: IpamObjects, snapshot: Snapshot) -> Step | None:

@@ -15,7 +15,7 @@ from netclaim.api.meta import Key, Raw
 from nso.ipam import classes, reasons
 from nso.ipam.catalogue import Catalogue
 from nso.ipam.index import Shape
-from nso.ipam.names import Scope, pool_name, space_name
+from nso.ipam.names import Scope, missing_roles, pool_name, space_name
 from nso.ipam.reasons import Refusal
 from nso.ipam.views import ClassView, PoolView, write_scope
 from nso.ipam.waiting import Wait, for_pool, for_space
@@ -139,6 +139,12 @@ def space_in(pool: PoolView, unique_within: tuple[str, ...], scope: Scope) -> st
     return space_name([role for role in unique_within if role not in fixed], scope)
 
 
+def cooldown_of(pool: Key, catalogue: Catalogue) -> float:
+    """Seconds for which a block of the pool rests when nobody can tell any more by which class it was given."""
+    found = catalogue.pool(pool)
+    return max((cls.cooldown for cls in served(found, catalogue)), default=0.0) if found else 0.0
+
+
 def standing_offer(pool: PoolView, unique_within: tuple[str, ...], scope: Scope, catalogue: Catalogue) -> Offer | None:
     """The pool for what it gave out before, in whatever state it is by now; None when its shape cannot be told."""
     shape = shape_of(pool, catalogue)
@@ -204,7 +210,10 @@ def _order(cls: ClassView, own_scope: Scope, scope: Scope, key: Key, catalogue: 
     namespace = key[0]
     place = locate(cls, scope, namespace, catalogue)
     if place.refusal:
-        return Held(refusal=place.refusal, waits=place.waits)
+        shared = _shared_offers(cls, scope, namespace, catalogue)
+        if not shared:
+            return Held(refusal=place.refusal, waits=place.waits)
+        place = Place(offers=shared)
     below = tuple(sorted(child.name for child in catalogue.classes(namespace) if child.parent == cls.name))
     if place.orders:
         return Held(orders=(*place.orders, PoolOrder(key, place.orders[-1].key, cls, own_scope, below)))
@@ -218,3 +227,18 @@ def _order(cls: ClassView, own_scope: Scope, scope: Scope, key: Key, catalogue: 
         refusal=reasons.exhausted(first.pool.key, cls.name, cls.family, room.used, room.total),
         waits=frozenset(for_space(offer.pool.key, offer.space) for offer in place.offers),
     )
+
+
+def _shared_offers(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -> tuple[Offer, ...]:
+    """Pools of other projects that may be carved for this class: shared with this project, and of its block length."""
+    offers = []
+    for pool in sorted(catalogue.shared_pools(namespace), key=lambda pool: pool.id):
+        if cls.name not in pool.class_names or pool.going or not pool.ready:
+            continue
+        shape = shape_of(pool, catalogue)
+        if isinstance(shape, Refusal) or (shape.length, shape.cidr.family) != (cls.length, cls.family):
+            continue
+        unique_within = next((each.unique_within for each in served(pool, catalogue)), ())
+        if not missing_roles(unique_within, scope):
+            offers.append(Offer(pool, shape, space_in(pool, unique_within, scope)))
+    return tuple(offers)

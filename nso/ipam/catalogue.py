@@ -62,6 +62,9 @@ class Catalogue(Protocol):
     def range_claims(self, pool: Key) -> Sequence[ClaimView]:
         """Range claims whose status names this pool."""
 
+    def shared_pools(self, namespace: str) -> Sequence[PoolView]:
+        """Pools of other projects that this one may carve from: those whose owner consents."""
+
     def consents(self, pool: PoolView, namespace: str) -> bool:
         """Whether a project may carve from a pool of another namespace (`sharedWith`)."""
 

@@ -6,11 +6,11 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from netclaim.api import ipam, managers, resources
-from netclaim.api.conditions import make
+from netclaim.api.conditions import make, timestamp
 from netclaim.api.meta import Key, Raw
 from netclaim.api.resources import Resource
 from netclaim.kube.apply import differs, execute
@@ -20,11 +20,11 @@ from netclaim.kube.events import EventRecorder
 from netclaim.kube.writes import ApplyStatus, Owned, Write
 from nso.ipam import claims, classes, pools, reasons
 from nso.ipam.allocator import Allocator
-from nso.ipam.cascade import shape_of
+from nso.ipam.cascade import cooldown_of, shape_of
 from nso.ipam.index import Purpose, Shape
 from nso.ipam.orphans import HOLDER_KINDS, Suspects, holds
 from nso.ipam.project import Project
-from nso.ipam.steps import Allocate, HoldPool, Plan
+from nso.ipam.steps import Allocate, HoldPool, Plan, free
 from nso.ipam.views import AllocationView, ClaimView, ClassView, Malformed, PoolView, epoch
 from nso.ipam.waiting import Waiting
 
@@ -357,7 +357,11 @@ class Allocations:
         if rest > 0:
             return rest
         log.warning("%s of %s has no holder any more: released", allocation.block, allocation.id)
-        await self._delete(allocation)
+        cooldown = cooldown_of(allocation.pool, self._project) if allocation.purpose is Purpose.CLAIM else 0.0
+        if cooldown:
+            await execute(self._cluster, [free(allocation, timestamp(utcnow() + timedelta(seconds=cooldown)))])
+        else:
+            await self._delete(allocation)
         self._suspects.clear(allocation)
         return None
 

@@ -25,6 +25,7 @@ BY_NAMESPACE = "ipam-namespace"
 BY_PARENT = "ipam-parent"
 BY_RANGE = "ipam-range"
 OFFERED = "ipam-offered"
+SHARED = "ipam-shared"
 
 V = TypeVar("V")
 
@@ -37,6 +38,11 @@ def namespace_of(raw: Raw) -> Iterable[str]:
 def offered_in(raw: Raw) -> Iterable[str]:
     """Index function: the namespace of a pool that an operator made."""
     return () if raw["spec"].get("madeFor") else namespace_of(raw)
+
+
+def is_shared(raw: Raw) -> Iterable[str]:
+    """Index function: "yes" for a pool that other projects may carve from."""
+    return ("yes",) if raw["spec"].get("sharedWith") is not None else ()
 
 
 def parent_of(raw: Raw) -> Iterable[Key]:
@@ -105,7 +111,12 @@ class Project:
         self.ledger = Ledger(self.allocation_reflector.store)
         self._classes = Views(self.class_reflector, ClassView.of, namespace=namespace_of)
         self._pools = Views(
-            self.pool_reflector, PoolView.of, namespace=namespace_of, offered=offered_in, parent=parent_of
+            self.pool_reflector,
+            PoolView.of,
+            namespace=namespace_of,
+            offered=offered_in,
+            parent=parent_of,
+            shared=is_shared,
         )
         self._claims = Views(self.claim_reflector, ClaimView.of, range=range_of)
 
@@ -164,6 +175,11 @@ class Project:
     def claim(self, key: Key) -> ClaimView | None:
         """The claim, or None."""
         return self._claims.get(key)
+
+    def shared_pools(self, namespace: str) -> Sequence[PoolView]:
+        """See `Catalogue`."""
+        shared = self._pools.by(SHARED, "yes")
+        return [pool for pool in shared if pool.id.namespace != namespace and self.consents(pool, namespace)]
 
     def consents(self, pool: PoolView, namespace: str) -> bool:
         """See `Catalogue`."""

@@ -111,6 +111,11 @@ class Snapshot:
         """See `Catalogue`."""
         return [claim for claim in self.claim_views.values() if claim.is_range and claim.pool == pool]
 
+    def shared_pools(self, namespace: str) -> Sequence[PoolView]:
+        """See `Catalogue`."""
+        others = (pool for pool in self.pool_views.values() if pool.id.namespace != namespace)
+        return [pool for pool in others if self.consents(pool, namespace)]
+
     def consents(self, pool: PoolView, namespace: str) -> bool:
         """See `Catalogue`."""
         return pool.shared_with is not None and selects(pool.shared_with, self._namespaces.get(namespace, {}))

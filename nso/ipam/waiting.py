@@ -86,6 +86,11 @@ class Waiting:
         """Everyone of a namespace who waits, oldest first."""
         return [key for _, key in self._queues.get(for_project(namespace), ())]
 
+    @property
+    def projects(self) -> list[str]:
+        """The namespaces in which somebody waits."""
+        return [wait[1] for wait in self._queues if wait[0] == "project"]
+
     def those_for(self, wait: Wait) -> list[Key]:
         """Everyone who waits for this, oldest first, whether it is their turn or not."""
         return [key for _, key in self._queues.get(wait, ())]

@@ -92,6 +92,9 @@ class Wakes:
                 if other.key != change.key:
                     self._pools.enqueue(other.key)
             self.project_changed(change.key[0])
+        if raw["spec"].get("sharedWith") is not None or (change.old and change.old["spec"].get("sharedWith")):
+            for namespace in self._project.waiting.projects:
+                self.project_changed(namespace)
         if change.new is None:
             self._vacated(change.key, raw)
 
@@ -117,6 +120,8 @@ class Wakes:
             return
         for key in self._pool_waiting.all_in(change.key[1]):
             self._pools.enqueue(key)
+        # Its labels may be what the owner of a pool consents to.
+        self.project_changed(change.key[1])
 
     def _on_freed(self, allocation: AllocationView) -> None:
         """A block has no holder now: its own waiter first, then the oldest of its space.

@@ -101,6 +101,41 @@ async def test_a_project_carves_from_another_only_with_its_consent(ipam: Client,
         await ipam.delete(resources.NAMESPACES, None, owner)
 
 
+async def test_a_cascade_carves_from_a_pool_that_another_project_shares(
+    ipam: Client, home: str, kubeconfig: str
+) -> None:
+    """`sharedWith`: a class of the project's own is served from there once the owner consents, by that event."""
+    owner = f"ipam-{secrets.token_hex(3)}"
+    await ipam.create(resources.NAMESPACES, {"metadata": {"name": owner}})
+    networks = {"ipFamily": "IPv4", "prefixLength": 26, "poolPer": ["network"]}
+    for project in (owner, home):
+        await ipam.create(
+            resources.IP_CLASSES, {"metadata": {"name": "networks", "namespace": project}, "spec": networks}
+        )
+    leaf = {"ipFamily": "IPv4", "prefixLength": 32, "parentClassName": "networks"}
+    await ipam.create(resources.IP_CLASSES, {"metadata": {"name": "leaf", "namespace": home}, "spec": leaf})
+    shared = {"cidr": "203.0.113.0/24", "classNames": ["networks"]}
+    await ipam.create(resources.IP_POOLS, {"metadata": {"name": "shared", "namespace": owner}, "spec": shared})
+    async with running(kubeconfig, Settings(pool_linger=0.5)):
+        await pool_ready(ipam, owner, "shared", "True")
+        await make(ipam, claim(home, "guest", class_name="leaf"))
+        await refused(ipam, home, "guest", api.REASON_NO_OFFERING_POOL)
+        consent = {"matchLabels": {"kubernetes.io/metadata.name": home}}
+        await ipam.json_patch(
+            resources.IP_POOLS, owner, "shared", [{"op": "add", "path": "/spec/sharedWith", "value": consent}]
+        )
+        assert ip_network((await bound(ipam, home, "guest"))["cidr"]).subnet_of(ip_network("203.0.113.0/26"))
+        (carve,) = await allocations(ipam, owner)
+        assert carve["spec"]["claimRef"]["namespace"] == home
+        await release(ipam, home)
+
+        async def given_back() -> bool:
+            return not await allocations(ipam, owner)
+
+        await until(given_back, timeout=60, what="the carve is given back to the owner")
+        await ipam.delete(resources.NAMESPACES, None, owner)
+
+
 async def test_a_project_that_goes_takes_its_pools_along(ipam: Client, kubeconfig: str) -> None:
     """T07: deleted as a namespace, with a claim in it; nothing stays Terminating."""
     project = f"ipam-{secrets.token_hex(3)}"

@@ -138,6 +138,26 @@ async def test_an_allocation_without_its_claim_is_released_after_two_sightings(
         await until(only_the_live_one, timeout=30, what="the orphan is released")
 
 
+async def test_a_block_whose_claim_was_forced_away_rests_as_its_class_says(
+    ipam: Client, home: str, kubeconfig: str
+) -> None:
+    """T05: it was in use a moment ago, so it cools, and its holder's name is no longer on it."""
+    await make_pool(ipam, home, "192.0.2.0/29", of_class={"cooldown": "1h"})
+    await ipam.create(
+        resources.IP_ALLOCATIONS, _allocation(home, "few", Block.parse("192.0.2.7/32"), "gone", "uid-of-nobody")
+    )
+    async with running(kubeconfig, Settings(orphan_grace=0.5)):
+
+        async def it_cools() -> bool:
+            (found,) = await allocations(ipam, home)
+            assert found["spec"]["purpose"] == "Cooling", found
+            return "claimRef" not in found["spec"]
+
+        await until(it_cools, timeout=60, what="the block of nobody cools")
+        (found,) = await allocations(ipam, home)
+        await ipam.delete(resources.IP_ALLOCATIONS, home, found["metadata"]["name"])
+
+
 def _allocation(project: str, pool: str, block: Block, claim_name: str, uid: str) -> Raw:
     return {
         "metadata": {"name": allocation_name(pool, "", block), "namespace": project},

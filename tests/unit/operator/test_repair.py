@@ -1,8 +1,9 @@
 """What a repair does about each violation, and what it leaves to a person (T05)."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
-from netclaim.kube.writes import Create, Delete
+from netclaim.kube.writes import Create, Delete, Replace
 from netclaimctl import cells
 from netclaimctl.objects import IpamObjects
 from netclaimctl.repair import ADVICE, Bound, Repair, plan
@@ -11,6 +12,7 @@ from nso.ipam.invariants import Violation
 from tests.unit.operator.site import ADDRESS, PROJECT, Site, hold, ip_claim
 
 BOUND = Bound(few=2, share=0.05)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def violations(seen: IpamObjects) -> list[Violation]:
@@ -18,7 +20,7 @@ def violations(seen: IpamObjects) -> list[Violation]:
 
 
 def repaired(seen: IpamObjects, *more: Violation) -> Repair:
-    return plan(seen, [*violations(seen), *more], BOUND)
+    return plan(seen, [*violations(seen), *more], BOUND, NOW)
 
 
 def test_a_sound_project_needs_nothing() -> None:
@@ -35,6 +37,19 @@ def test_an_allocation_whose_holder_is_gone_is_given_back_over_the_version_that_
     assert (step.write.key, step.write.uid) == ((PROJECT, metadata["name"]), metadata["uid"])
     assert step.write.resource_version == metadata["resourceVersion"]
     assert "is gone" in step.why
+
+
+def test_a_block_whose_class_has_a_cooldown_rests_before_it_is_free() -> None:
+    """What was in use a moment ago may still be routed somewhere: Cooling, not deleted."""
+    site = Site(left_out={"ip_claim"})
+    seen = site.ipam()
+    slow = [{**raw, "spec": {**raw["spec"], "cooldown": "90s"}} for raw in seen.classes]
+    (step,) = repaired(replace(seen, classes=tuple(slow))).steps
+    assert isinstance(step.write, Replace)
+    spec = step.write.obj["spec"]
+    assert (spec["purpose"], spec["releaseAt"]) == ("Cooling", "2026-01-01T00:01:30Z")
+    assert "claimRef" not in spec
+    assert step.write.obj["metadata"]["resourceVersion"] == site.allocation["metadata"]["resourceVersion"]
 
 
 def test_a_lost_allocation_is_made_again_under_the_one_name_that_its_block_can_have() -> None:
