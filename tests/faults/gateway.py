@@ -56,7 +56,10 @@ class Gateway:
         self._transport = Transport(await endpoint.find(str(self.kubeconfig)), user_agent="gateway")
         await self._transport.credentials.refresh()
         connector = aiohttp.TCPConnector(ssl=self._transport.credentials.context, limit=0)
-        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+        # Nothing is asked for compressed: a long list would be, and who asked for it did not.
+        self._session = aiohttp.ClientSession(
+            connector=connector, auto_decompress=False, skip_auto_headers=["Accept-Encoding"]
+        )
         app = web.Application(client_max_size=2**24)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
@@ -121,11 +124,11 @@ class Gateway:
 
     async def _stream(self, request: web.Request, reply: aiohttp.ClientResponse) -> web.StreamResponse:
         stream = web.StreamResponse(headers={"Content-Type": reply.headers["Content-Type"]})
-        await stream.prepare(request)
         transport: Any = request.transport
         self._watches.add(transport)
         try:
             with contextlib.suppress(ConnectionError, aiohttp.ClientError):
+                await stream.prepare(request)
                 async for chunk in reply.content.iter_any():
                     await stream.write(chunk)
         finally:
