@@ -8,7 +8,7 @@ from pathlib import Path
 from node_agent.datapath import plan
 from node_agent.datapath.decode import Device
 from node_agent.datapath.execute import Executor
-from node_agent.datapath.model import GATEWAY_MAC, Attachment, Difference, NodeConfig, Record
+from node_agent.datapath.model import GATEWAY_MAC, Attachment, Difference, NodeConfig, Record, Routing, Vpc
 from node_agent.datapath.netlink import Refusal, tunnel_source
 from node_agent.datapath.nft import Firewall
 from node_agent.datapath.objects import Neighbour, Object, Route, Rule, SetSysctl
@@ -34,6 +34,7 @@ async def host_side(
     names = {found.index: found.name, 1: "lo"}
     pair = await _devices(executor, plan.vpc_devices(config, vpc), differences)
     names |= {device.index: device.name for device in pair}
+    differences += _enslaved(config, vpc, (found, *pair))
     wanted: list[Object] = [
         *plan.vpc_tables(config, vpc),
         *plan.vpc_rules(config, vpc),
@@ -93,6 +94,20 @@ async def node_side(config: NodeConfig, observer: Observer, firewall: Firewall) 
     if not await firewall.present():
         differences.append(Difference("firewall tables", "loaded", None))
     return differences
+
+
+def _enslaved(config: NodeConfig, vpc: Vpc, devices: Iterable[Device]) -> list[Difference]:
+    """With VRF: host end and inner end belong to the VPC's device. One that does not is routed as the node is."""
+    if config.routing is not Routing.VRF:
+        return []
+    by_name = {device.name: device for device in devices}
+    vrf = by_name.pop(vpc.vrf, None)
+    by_name.pop(vpc.outer, None)
+    return [
+        Difference(f"device {device.name}", f"master {vpc.vrf}", f"master {device.master or 'none'}")
+        for device in by_name.values()
+        if vrf is not None and device.master != vrf.index
+    ]
 
 
 def _settings(wanted: Iterable[SetSysctl]) -> list[Difference]:
