@@ -33,11 +33,11 @@ DOCKERFILE = "FROM scratch\nCOPY bin/ /bin/\n"
 KILLED = -int(signal.SIGKILL)
 
 
-def client() -> DockerClient:
-    """Return a client of the environment's engine."""
+def client(timeout: int = 120) -> DockerClient:
+    """Return a client of the environment's engine; `timeout`: seconds that a request may be without an answer."""
     import docker
 
-    return docker.from_env(timeout=120)
+    return docker.from_env(timeout=timeout)
 
 
 def engine_answers() -> bool:

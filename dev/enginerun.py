@@ -19,7 +19,7 @@ from dev.errors import ClusterError
 from dev.isolation import remove_cgroup
 from dev.processes import die_with_parent, tail
 
-DEADLINE = 60.0
+DEADLINE = 120.0
 POLL = 0.1
 
 

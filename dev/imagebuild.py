@@ -31,6 +31,8 @@ from dev.progress import Display
 
 TARGETS = ("nso", "vpc-controller", "netclaim-webhook", "netclaimctl", "node-agent")
 REPOSITORY = "netclaim"
+BUILD_TIMEOUT = 600
+"""Seconds without a word from the engine: a step of a build is silent until it is done."""
 BASE_REFERENCE = "netclaim-base:local"
 SUITE = "bookworm"
 BASE_PACKAGES = ("base-files", "python3", "libnftables1")
@@ -79,7 +81,7 @@ def lay_out(context: Path, plugin: Path) -> None:
 def _build_all(context: Path, made: Path | None, base: str, tag: str, archive: Path) -> None:
     from docker.errors import APIError, BuildError
 
-    engine = client()
+    engine = client(timeout=BUILD_TIMEOUT)
     try:
         if made is not None:
             repository, _, name = BASE_REFERENCE.partition(":")

@@ -103,7 +103,11 @@ async def test_pods_of_all_programs_but_the_agent_are_admitted_where_the_restric
     for found in [*await cell.list(DEPLOYMENTS, NAMESPACE), *await cell.list(DAEMON_SETS, NAMESPACE)]:
         spec = {**found["spec"]["template"]["spec"], "serviceAccountName": "default", "priorityClassName": ""}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": name}, "spec": spec}
-        await until(lambda: control_plane.kubectl("get", "sa", "default", "-n", name, check=False).startswith("NAME"))
+        await until(
+            lambda: control_plane.kubectl("get", "sa", "default", "-n", name, check=False).startswith("NAME"),
+            timeout=60,
+            what=f"the default account of {name}",
+        )
         outcomes[found["metadata"]["name"]] = control_plane.kubectl(
             "create", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(pod), check=False
         )
