@@ -41,7 +41,7 @@ async def run(*, short: bool) -> Report:
     report = Report("B10", f"{AT_ONCE} admission reviews at once over TLS")
     bursts = 5 if short else 50
     with tempfile.TemporaryDirectory() as folder:
-        async with _cell(Path(folder)) as (plane, client):
+        async with cell(Path(folder)) as (plane, client):
             ports = free_port(), free_port()
             log = Path(folder) / "webhook.log"
             flags = ("--listen", f"127.0.0.1:{ports[0]}", "--metrics-address", f"127.0.0.1:{ports[1]}")
@@ -134,7 +134,8 @@ async def _counted(session: aiohttp.ClientSession, metrics: str) -> tuple[float,
 
 
 @contextlib.asynccontextmanager
-async def _cell(folder: Path) -> AsyncIterator[tuple[ControlPlane, Client]]:
+async def cell(folder: Path) -> AsyncIterator[tuple[ControlPlane, Client]]:
+    """A control plane with every kind and the system namespace: the running one, or one for this time."""
     running = os.environ.get("NETCLAIM_RUN_DIR")
     plane = ControlPlane.attach(Path(running)) if running else ControlPlane.start(folder / "run")
     try:

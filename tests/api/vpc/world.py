@@ -83,10 +83,10 @@ class Program:
         """Wait until it ends by itself; returns the exit code."""
         return await asyncio.to_thread(self._process.wait, 60)
 
-    def resident(self) -> int:
-        """Bytes of memory that it has in use."""
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     @property
     def tracebacks(self) -> list[str]:
