@@ -1,5 +1,6 @@
 """Pools: deleted under live claims, overlapping, of mixed classes, carved from another project."""
 
+import asyncio
 import secrets
 from ipaddress import ip_network
 
@@ -8,9 +9,11 @@ from netclaim.api import resources
 from netclaim.kube.client import Client
 from tests.api.ipam.stack import (
     Settings,
+    all_bound,
     allocations,
     bound,
     claim,
+    consistent,
     get,
     make,
     make_pool,
@@ -41,6 +44,41 @@ async def test_a_pool_that_a_user_deletes_under_a_live_claim_waits_for_it(
             return "few" not in [raw["metadata"]["name"] for raw in await ipam.list(resources.IP_POOLS, home)]
 
         await until(gone, timeout=60, what="the pool is gone")
+
+
+async def test_a_pool_that_is_deleted_while_many_claims_come_lets_nobody_in_unseen(
+    ipam: Client, home: str, kubeconfig: str
+) -> None:
+    """T07, T30: who is in holds its block until it leaves, everybody else is served elsewhere, nobody by both."""
+    await make_pool(ipam, home, "192.0.2.0/26")
+    other = {"cidr": "198.18.0.0/26", "classNames": ["few"]}
+    await ipam.create(resources.IP_POOLS, {"metadata": {"name": "other", "namespace": home}, "spec": other})
+    async with running(kubeconfig):
+        await pool_ready(ipam, home, "few", "True")
+        await pool_ready(ipam, home, "other", "True")
+        wanted = [claim(home, f"c{number}", class_name="few") for number in range(48)]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(make(ipam, *wanted))
+            group.create_task(_delete_once_used(ipam, home, "few"))
+        found = await all_bound(ipam, home, 48)
+        assert len(set(found.values())) == 48
+        await consistent(ipam, home)
+        inside = {name for name, cidr in found.items() if cidr.startswith("192.0.2.")}
+        assert inside
+        await release(ipam, home, inside)
+
+        async def gone() -> bool:
+            return "few" not in [raw["metadata"]["name"] for raw in await ipam.list(resources.IP_POOLS, home)]
+
+        await until(gone, timeout=60, what="the pool is gone")
+
+
+async def _delete_once_used(client: Client, project: str, pool: str) -> None:
+    async def used() -> bool:
+        return any(raw["spec"]["poolRef"]["name"] == pool for raw in await allocations(client, project))
+
+    await until(used, timeout=60, what=f"somebody in {pool}")
+    await client.delete(resources.IP_POOLS, project, pool)
 
 
 async def test_a_root_that_overlaps_another_is_refused_and_taken_up_when_the_other_goes(
