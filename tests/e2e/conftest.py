@@ -32,6 +32,7 @@ from netclaim.kube.client import Client
 from netclaim.kube.errors import NotFound
 from nso.ipam import invariants
 from tests.conftest import create_project
+from tests.e2e.nodes import nodes_are_sound
 from tests.e2e.stack import Stack
 from tests.waiting import until
 
@@ -158,5 +159,6 @@ async def invariants_hold(stack: Stack) -> AsyncIterator[None]:
         return True
 
     await until(nothing_violated, timeout=60, what="no invariant violated", interval=0.3)
+    await nodes_are_sound(stack.cluster)
     for program, log in stack.program_logs().items():
         assert "Traceback" not in log, f"{program} logged a traceback: {log[log.index('Traceback') - 500 :][:3000]}"

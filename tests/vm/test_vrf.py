@@ -21,7 +21,7 @@ FILES = ("tests/waiting.py",)
 SUITES = ("connectivity", "isolation", "tap", "lifecycle", "upkeep")
 CHOSEN = os.environ.get(
     "NETCLAIM_VM_CHOSEN",
-    "connectivity or isolation or test_tap or heal_it or inside_the_guest or first_packet or repeated or sweep_finds",
+    "connectivity or isolation or test_tap or heal_it or repeated",
 )
 """pytest's -k: what fits into the tier's minutes. `NETCLAIM_VM_CHOSEN=test` is all of it, a run by hand."""
 WITHIN = float(os.environ.get("NETCLAIM_VM_SECONDS", "1500"))

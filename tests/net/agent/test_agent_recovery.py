@@ -26,7 +26,7 @@ async def test_guests_keep_working_while_the_agent_is_killed_and_restarted(world
     await a.cni("CHECK", one)
     for guest in (one, two):
         await a.cni("DEL", guest)
-    assert await a.traces() == []
+    await a.clean()
 
 
 async def test_an_add_that_was_killed_in_the_middle_is_undone_at_the_next_start(world: World) -> None:
@@ -40,7 +40,7 @@ async def test_an_add_that_was_killed_in_the_middle_is_undone_at_the_next_start(
     with contextlib.closing(sqlite3.connect(a.folder / "state" / "journal.db")) as db, db:
         db.execute("UPDATE rows SET state = 'adding'")
     await a.start()
-    assert await a.traces() == []
+    await a.clean()
     await world.withdrawn("one")
     await a.cni("ADD", guest)
     assert await a.traces() != []
@@ -162,7 +162,7 @@ async def test_a_journal_that_is_gone_is_made_again_and_no_guest_loses_its_netwo
         assert (await world.facts(guest.attachment))["containerID"] == guest.container
         await a.cni("DEL", guest)
         await world.withdrawn(guest.attachment)
-    assert await a.traces() == []
+    await a.clean()
 
 
 async def test_a_new_journal_knows_which_tables_are_taken_and_takes_back_what_is_not_there(world: World) -> None:
@@ -222,7 +222,7 @@ async def test_a_renamed_node_closes_what_was_another_nodes_and_takes_nothing_ba
     await world.rename(a, f"{a.name}-again")
     await a.start()
     assert "the journal is another node's" in a.log
-    assert await a.traces() == []
+    await a.clean()
     await a.cni("DEL", guest)
     await world.attach("two", 36, 2, 3)
     await a.cni("ADD", await world.guest("two"))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from netclaim.api import managers, resources
-from tests.net.agent.plumbing import run
+from tests.net.agent.plumbing import Guest, run
 from tests.net.agent.world import World
 from tests.waiting import until
 
@@ -53,7 +53,7 @@ async def test_del_leaves_nothing_behind_in_kernel_and_api(world: World) -> None
     await world.advertised("web-0-eth0")
     assert await node.traces()
     assert (await node.cni("DEL", guest)).out == ""
-    assert await node.traces() == []
+    await node.clean()
     assert "eth0" not in (await guest.run("ip", "-o", "link")).out
     await world.withdrawn("web-0-eth0")
     await node.cni("DEL", guest)
@@ -143,7 +143,7 @@ async def test_another_tenants_attachment_is_refused(world: World) -> None:
         refused = await node.cni("ADD", guest, check=False, **change)
         assert (refused.code, refused.json["code"]) == (1, code), refused.out
         assert text in refused.json["msg"]
-    assert await node.traces() == []
+    await node.clean()
     assert await world.facts("web-0-eth0") == {}
 
 
@@ -156,7 +156,7 @@ async def test_an_attachment_that_is_going_is_refused(world: World) -> None:
     await world.cell.delete(resources.ATTACHMENTS, world.shop, "web-0-eth0")
     refused = await node.cni("ADD", await world.guest("web-0-eth0"), check=False)
     assert (refused.json["code"], "being deleted" in refused.json["msg"]) == (11, True)
-    assert await node.traces() == []
+    await node.clean()
     path = [{"op": "remove", "path": "/metadata/finalizers"}]
     await world.cell.json_patch(resources.ATTACHMENTS, world.shop, "web-0-eth0", path)
 
@@ -189,7 +189,7 @@ async def test_without_an_agent_add_fails_within_a_second_and_del_is_kept_and_re
     assert len(list(node.spool.glob("*.json"))) == 1
     assert "G00000000A013H" in await node.ip("-o", "link")
     await node.start()
-    assert await node.traces() == []
+    await node.clean()
     assert list(node.spool.iterdir()) == []
     await world.withdrawn("web-0-eth0")
 
@@ -207,6 +207,8 @@ async def test_status_and_check_answer_for_what_is_there(world: World) -> None:
     await guest.run("ip", "link", "set", "eth0", "mtu", "1300")
     differs = await node.cni("CHECK", guest, check=False)
     assert (differs.json["code"], "1300" in differs.json["msg"]) == (103, True)
+    await guest.run("ip", "link", "set", "eth0", "mtu", "1460")
+    await node.cni("CHECK", guest)
 
 
 async def test_a_call_whose_client_is_killed_leaves_nothing(world: World) -> None:
@@ -237,7 +239,7 @@ async def test_an_api_server_that_hangs_ends_an_add_with_a_reason_and_without_a_
     node.door.freeze()
     refused = await node.cni("ADD", guest, check=False)
     assert (refused.json["code"], "cannot be asked" in refused.json["msg"]) == (11, True)
-    assert await node.traces() == []
+    await node.clean()
     node.door.thaw()
     await node.cni("ADD", guest)
     await world.advertised("web-0-eth0")
@@ -268,12 +270,19 @@ async def test_many_adds_at_once_are_all_answered(world: World) -> None:
     for number, name in enumerate(names):
         await world.attach(name, 36 + number % 3, 1 + number, 2 + number)
     guests = [await world.guest(name) for name in names]
-    await asyncio.gather(*(node.cni("ADD", guest) for guest in guests))
+
+    async def add(guest: Guest) -> bool:
+        """As a runtime does it: an answer that says so is worth another try."""
+        outcome = await node.cni("ADD", guest, check=False)
+        assert outcome.code == 0 or outcome.json["code"] == 11, outcome.out
+        return outcome.code == 0
+
+    await asyncio.gather(*(until(lambda guest=guest: add(guest), timeout=120, what="an ADD") for guest in guests))
     assert await guests[0].pings("10.128.0.5")
     assert await guests[23].pings("fd20:0:1:4::1")
     assert not await guests[0].pings("10.128.0.3")
     await asyncio.gather(*(node.cni("DEL", guest) for guest in guests))
-    assert await node.traces() == []
+    await node.clean()
     for name in names:
         # Two dozen at once, each told and taken back: eight workers and an API server share the machine with the burst.
         await world.withdrawn(name, timeout=30)
@@ -342,5 +351,5 @@ async def test_a_tap_is_made_for_a_hypervisor_and_taken_away(world: World) -> No
     await node.cni("CHECK", guest)
     assert (await world.advertised("vm-0-eth0"))["spec"]["prefixes"] == ["fd20:0:1:2::/96", "10.128.0.2/32"]
     await node.cni("DEL", guest)
-    assert await node.traces() == []
+    await node.clean()
     await world.withdrawn("vm-0-eth0")

@@ -179,6 +179,16 @@ class Node:
             raise AssertionError(f"{verb}: {outcome.out or outcome.err}\n{self.log[-3000:]}")
         return outcome
 
+    async def clean(self) -> None:
+        """Wait until nothing of a tenant is left: whoever is at work in a VPC as its last guest goes takes it down."""
+
+        async def gone() -> bool:
+            left = await self.traces()
+            assert not left, left
+            return True
+
+        await until(gone, timeout=60, what=f"nothing of a tenant left on {self.name}\n{self.log[-2000:]}")
+
     async def traces(self) -> list[str]:
         """Every link, rule, route, neighbour and firewall element of a tenant that is on this node."""
         texts = [
