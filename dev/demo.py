@@ -230,8 +230,8 @@ def demo(run_dir: Path, *, with_helm: bool = False) -> None:
     ``with_helm``: the programs as an operator installs them, in Pods of the nodes. Ctrl-C, or a step that fails, ends
     the cluster; the logs stay in ``run_dir``.
     """
-    # A log has no width of its own: wide enough for the tables.
-    console, began = Console(width=None if sys.stdout.isatty() else 132), time.monotonic()
+    # A log has no width of its own: wide enough for the tables. A MAC address with :cd: is no emoji.
+    console, began = Console(width=None if sys.stdout.isatty() else 132, emoji=False), time.monotonic()
     if down(RunDir(run_dir)):
         console.print("ended the cluster of an earlier run")
     cluster = Cluster.up(run_dir, nodes=2, detach=True)
