@@ -119,6 +119,7 @@ async def _shop(cell: Client, ipam: Client, nso: Program, projects: list[str], l
     await cell.create(resources.NAMESPACES, {"metadata": {"name": made.namespace, "labels": labels}})
     yield made
     projects.append(made.project)
+    await made.sound()
     await everything_goes(made)
     assert "Traceback" not in nso.log(), nso.log()[-4000:]
 

@@ -10,6 +10,7 @@ from netclaim.api import conditions, ipam, networking, resources
 from netclaim.api.meta import Raw
 from netclaim.kube.client import Client
 from netclaim.kube.errors import NotFound
+from netclaimctl.ipam import Planes
 from tests.waiting import until
 
 LOCATION = "us-central-1"
@@ -129,6 +130,18 @@ class Shop:
             return raw
 
         return await until(look, timeout=timeout, what=f"network {name} ready")
+
+    async def sound(self, *, timeout: float = 90.0) -> None:
+        """T04: wait until `netclaimctl ipam check` finds nothing, in the project or between it and the namespace."""
+        planes = Planes(self.ipam, (self.cell,), self.project)
+
+        async def look() -> bool:
+            found = (await planes.look()).violations
+            own = [str(each) for each in found if each.key[0] in {self.project, self.namespace}]
+            assert not own, own[:20]
+            return True
+
+        await until(look, timeout=timeout, what=f"the checker finds nothing in {self.project}", interval=0.3)
 
     async def held_by_ipam(self, claim: Raw) -> None:
         """R13: each published address is the block of an IPClaim of this claim, and of the allocation behind it."""

@@ -1,5 +1,6 @@
 """Networks, contexts, subnets, and the older bindings and subnet claims, with the real IPAM."""
 
+import asyncio
 from ipaddress import ip_network
 
 from netclaim.api import conditions, networking, resources
@@ -170,3 +171,34 @@ async def test_a_subnet_claim_of_another_class_gets_a_subnet_that_goes_with_it(s
     assert (served["status"]["startAddress"], served["status"]["prefixLength"]) == ("192.0.2.0", 24)
     await shop.cell.delete(resources.SUBNET_CLAIMS, shop.namespace, "s")
     await shop.gone(resources.SUBNETS, served["status"]["subnetRef"]["name"], timeout=30)
+
+
+async def test_a_network_or_subnet_claim_that_is_deleted_while_it_is_being_made_leaves_nothing(
+    shop: Shop, ipam: Client
+) -> None:
+    """R15, T07: neither is made with a finalizer; what a deletion overtakes is given back all the same."""
+    spec = {"ipFamily": "IPv4", "prefixLength": 24, "poolPer": ["network", "location"], "uniqueWithin": ["network"]}
+    await ipam.create(resources.IP_CLASSES, {"metadata": {"name": "lan", "namespace": shop.project}, "spec": spec})
+    pool = {"cidr": "10.200.0.0/16", "classNames": ["lan"]}
+    await ipam.create(resources.IP_POOLS, {"metadata": {"name": "lan", "namespace": shop.project}, "spec": pool})
+    await shop.network("stays")
+    await shop.network_ready("stays")
+    for number in range(8):
+        wanted = {"networkContext": {"name": "stays-us-central-1"}, "ipFamily": "IPv4", "subnetClass": "lan"}
+        name = f"brief-{number}"
+        await shop.network(name)
+        metadata = {"name": name, "namespace": shop.namespace}
+        await shop.cell.create(resources.SUBNET_CLAIMS, {"metadata": metadata, "spec": wanted})
+        await asyncio.sleep(number * 0.03)  # not a wait: each deletion falls into another step
+        await shop.cell.delete(resources.NETWORKS, shop.namespace, name)
+        await shop.cell.delete(resources.SUBNET_CLAIMS, shop.namespace, name)
+
+    async def only_what_stays() -> bool:
+        left = [raw["spec"]["ownerRef"]["name"] for raw in await ipam.list(resources.IP_CLAIMS, shop.project)]
+        assert not [name for name in left if name.startswith("brief-")], left
+        for resource in (resources.NETWORKS, resources.NETWORK_CONTEXTS, resources.SUBNETS, resources.SUBNET_CLAIMS):
+            names = [raw["metadata"]["name"] for raw in await shop.cell.list(resource, shop.namespace)]
+            assert not [name for name in names if name.startswith("brief-")], names
+        return True
+
+    await until(only_what_stays, timeout=90, what="nothing left of what was deleted", interval=0.3)

@@ -31,7 +31,7 @@ async def furnished(house: House) -> dict[str, list[str]]:
     held = {name: all_addresses(await house.shop.allocated(name, timeout=90)) for name in HELD}
     for name in HELD:
         await house.shop.seeded(name, timeout=90)
-    await house.sound()
+    await house.shop.sound()
     await at_rest(house.cell_gate, house.ipam_gate)
     return held
 
@@ -95,7 +95,7 @@ async def test_while_ipam_is_away_what_is_held_stays_and_what_is_new_waits_and_b
         await shop.held_by_ipam(await shop.allocated(name, timeout=120))
     for name in gone:
         await shop.gone(resources.CLAIMS, name, timeout=120)
-    await house.sound()
+    await house.shop.sound()
     await at_rest(house.cell_gate, house.ipam_gate)
     await unchanged(house, held)
     on_return = written(house.cell_gate, cell_before) + written(house.ipam_gate, ipam_before)
@@ -121,7 +121,7 @@ async def test_while_the_cell_is_away_ipam_goes_on_and_nothing_is_released(house
     cell_before = house.cell_gate.writes.copy()
     house.cell_gate.come_back()
     await shop.held_by_ipam(await shop.allocated("late-0-eth0", timeout=120))
-    await house.sound()
+    await house.shop.sound()
     await at_rest(house.cell_gate, house.ipam_gate)
     await unchanged(house, held)
     on_return = written(house.cell_gate, cell_before) + written(house.ipam_gate, before)
