@@ -134,6 +134,7 @@ async def test_an_agent_that_cannot_see_the_namespaces_cuts_nobody_off(world: Wo
     assert await one.pings("10.128.0.3")
     assert (await world.facts("one"))["containerID"] == one.container
     await run("rm", unseen)
+    await a.cni("DEL", one, env={"CNI_NETNS": unseen})
 
 
 @pytest.mark.parametrize("fate", ["lost", "damaged"])
