@@ -184,6 +184,11 @@ async def test_a_project_that_goes_takes_its_pools_along(ipam: Client, kubeconfi
         await ipam.delete(resources.NAMESPACES, None, project)
 
         async def gone() -> bool:
-            return not [raw for raw in await ipam.list(resources.NAMESPACES) if raw["metadata"]["name"] == project]
+            kinds = (resources.IP_CLAIMS, resources.IP_ALLOCATIONS, resources.IP_POOLS)
+            left = {each.plural: await ipam.list(each, project) for each in kinds}
+            found = [raw for raw in await ipam.list(resources.NAMESPACES) if raw["metadata"]["name"] == project]
+            assert not found, (left, [raw["status"] for raw in found])
+            return True
 
-        await until(gone, timeout=60, what="the project gone", interval=0.3)
+        # The namespace controller looks again after 5 s, 10 s, 20 s ... as long as it finds anything left.
+        await until(gone, timeout=240, what="the project gone", interval=0.3)
