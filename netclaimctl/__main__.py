@@ -30,13 +30,8 @@ STYLES: Final = {State.SOUND: "green", State.WAITING: "yellow", State.BROKEN: "r
 def tell_chain(
     claim: Annotated[str, typer.Argument(help="name of a NetworkInterfaceClaim")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="namespace of the claim")] = "default",
-    kubeconfig: Annotated[
-        str | None,
-        typer.Option(help="kubeconfig of the cell; without it $KUBECONFIG, or the cluster that this runs in"),
-    ] = None,
-    ipam_kubeconfig: Annotated[
-        str | None, typer.Option(help="kubeconfig of the IPAM control plane; default: the cell's own API server")
-    ] = None,
+    kubeconfig: reading.CellKubeconfig = None,
+    ipam_kubeconfig: reading.IpamKubeconfig = None,
     project_label: Annotated[
         str, typer.Option(help="label of a namespace that names its project, as nso is told it")
     ] = PROJECT_LABEL,

@@ -23,10 +23,7 @@ def _group() -> None:
 @app.command("check")
 def check(
     state_dir: Annotated[Path, typer.Option(help="state folder of the node's agent")] = Path("/var/lib/netclaim"),
-    kubeconfig: Annotated[
-        str | None,
-        typer.Option(help="kubeconfig of the cell; without it $KUBECONFIG, or the cluster that this runs in"),
-    ] = None,
+    kubeconfig: reading.CellKubeconfig = None,
     grace: Annotated[
         float, typer.Option(min=0, help="seconds after which all is looked at again: what is found twice counts")
     ] = 3.0,

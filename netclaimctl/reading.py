@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -19,6 +19,15 @@ from netclaimctl.objects import CellObjects, IpamObjects
 from netclaimctl.printing import UNREADABLE, remark
 
 T = TypeVar("T")
+
+CellKubeconfig = Annotated[
+    str | None,
+    typer.Option(help="kubeconfig of the cell; without it $KUBECONFIG, or the cluster that this runs in"),
+]
+IpamKubeconfig = Annotated[
+    str | None, typer.Option(help="kubeconfig of the IPAM control plane; default: the cell's own API server")
+]
+"""Options that several commands have."""
 
 
 class UnreadableError(Exception):

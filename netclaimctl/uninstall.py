@@ -151,13 +151,8 @@ async def _again(client: Client, kind: Resource, raw: Raw) -> Raw:
 
 def uninstall(
     *,
-    kubeconfig: Annotated[
-        str | None,
-        typer.Option(help="kubeconfig of the cell; without it $KUBECONFIG, or the cluster that this runs in"),
-    ] = None,
-    ipam_kubeconfig: Annotated[
-        str | None, typer.Option(help="kubeconfig of the IPAM control plane; default: the cell's own API server")
-    ] = None,
+    kubeconfig: reading.CellKubeconfig = None,
+    ipam_kubeconfig: reading.IpamKubeconfig = None,
     ipam: Annotated[
         bool, typer.Option("--ipam", help="delete all of IPAM too: every class, pool and address of every cell")
     ] = False,
