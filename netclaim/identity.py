@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from ipaddress import IPv6Address, IPv6Network
 from typing import Final
 
@@ -80,13 +80,13 @@ def capacity(bits: int) -> int:
     return (1 << bits) - 2
 
 
-def draw(bits: int, used: Collection[int], randbelow: Callable[[int], int]) -> int | None:
-    """One of the free identifiers of that many bits, each as likely as any other; None when all are used.
+def draw(bits: int, taken: Sequence[int], randbelow: Callable[[int], int]) -> int | None:
+    """One of the free identifiers of that many bits, each as likely as any other; None when all are taken.
 
     It is taken from the free set, not found by retrying: an almost full space costs what an empty one does.
-    `randbelow(n)` gives a number in 0..n-1 (`secrets.randbelow`). Values of `used` outside the range do not count.
+    `taken` holds valid identifiers, ascending and each once. `randbelow(n)` gives a number in 0..n-1
+    (`secrets.randbelow`).
     """
-    taken = sorted({value for value in used if is_valid(value, bits)})
     free = capacity(bits) - len(taken)
     if free <= 0:
         return None

@@ -71,6 +71,7 @@ def _reflect(cell: Cluster, system: str) -> Reflectors:
     follows.interfaces.store.add_index(attachments.BY_VPC_NAME, attachments.by_vpc_name)
     follows.interfaces.store.add_index(attachments.BY_CLAIM, attachments.by_claim)
     follows.attachments.store.add_index(identifiers.BY_VPC, identifiers.by_status_vpc)
+    follows.attachments.store.add_index(identifiers.BY_IDENTITY, identifiers.by_status_identity)
     follows.attachments.store.add_index(adverts.BY_NODE, adverts.by_facts_node)
     follows.identifiers.store.add_index(identifiers.BY_HOLDER, identifiers.by_holder)
     follows.identifiers.store.add_index(identifiers.BY_VPC, identifiers.by_vpc)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Hashable
 
 from netclaim import identity
 from netclaim.api import cloud, resources
 from netclaim.api.cloud import Identifier
 from netclaim.api.managers import VPC_CONTROLLER
 from netclaim.api.meta import Key, Raw
+from netclaim.api.resources import Resource
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import AlreadyExists, NotFound
-from netclaim.kube.objects import uid_of
+from netclaim.kube.objects import describe, key_of, uid_of
 from vpc_controller.identifiers import BY_IDENTITY, BY_VPC, Draw, Seen, Taken, is_free, labelled, said
 
 
@@ -47,7 +48,8 @@ class Drawing:
         value = wish.again
         while True:
             if value is None:
-                value = identity.draw(wish.bits, {*self._taken.values(wish.vpc), *refused}, secrets.randbelow)
+                taken = self._taken.values(wish.vpc)
+                value = identity.draw(wish.bits, sorted({*taken, *refused}) if refused else taken, secrets.randbelow)
             if value is None:
                 raise ExhaustedError(wish)
             try:
@@ -104,19 +106,20 @@ class Releases:
             identifier,
             self._cluster.store(kind).get(key),
             superseded=realized is not None and all(part is not None for part in said) and said != (vpc, attachment),
-            users=tuple(self._users(vpc, attachment)),
+            user=self._user(vpc, attachment),
         )
 
-    def _users(self, vpc: str, attachment: str) -> Iterable[str]:
-        advertisements = self._cluster.store(resources.BGP_ADVERTISEMENTS)
-        attachments = self._cluster.store(resources.ATTACHMENTS).by(BY_VPC, vpc)
-        if attachment:
-            found = advertisements.by(BY_IDENTITY, (vpc, attachment))
-            found += [raw for raw in attachments if (raw["status"].get("vpcAttachment")) == attachment]
-        else:
-            found = [*advertisements.by(BY_VPC, vpc), *self._cluster.store(resources.IDENTIFIERS).by(BY_VPC, vpc)]
-            found += attachments
-        return (raw["metadata"]["name"] for raw in found)
+    def _user(self, vpc: str, attachment: str) -> str | None:
+        """One object that carries the identity; a VPC has as many as interfaces, and any of them will do."""
+        kinds: tuple[Resource, ...] = (resources.BGP_ADVERTISEMENTS, resources.ATTACHMENTS)
+        index: tuple[str, Hashable] = (BY_IDENTITY, (vpc, attachment))
+        if not attachment:
+            kinds, index = (*kinds, resources.IDENTIFIERS), (BY_VPC, vpc)
+        for kind in kinds:
+            found = self._cluster.store(kind).any_by(*index)
+            if found is not None:
+                return describe(kind, key_of(found))
+        return None
 
     async def _is_free_live(self, identifier: Identifier, raw: Raw) -> bool:
         """Ask the API server itself: the stores may know of the identifier and not yet of its holder."""

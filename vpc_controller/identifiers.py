@@ -11,9 +11,10 @@ Pure; `drawing` creates and deletes the objects.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from netclaim import identity
@@ -100,6 +101,24 @@ def said(raw: Raw) -> tuple[str, str]:
     return status.get("vpc") or "", status.get("vpcAttachment") or ""
 
 
+@dataclass(slots=True)
+class Space:
+    """The values that are taken among VPCs, or among the attachments of one VPC: how often each is said; in order."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    ordered: list[int] = field(default_factory=list)
+
+    def add(self, value: int, by: int) -> None:
+        """Say the value once more, or (`by` -1) once less."""
+        before = self.counts[value]
+        self.counts[value] += by
+        if not before:
+            insort(self.ordered, value)
+        elif not self.counts[value]:
+            del self.counts[value]
+            del self.ordered[bisect_left(self.ordered, value)]
+
+
 class Taken:
     """Which values are not free, kept up to date by the changes of stores instead of being counted for each draw.
 
@@ -107,7 +126,7 @@ class Taken:
     """
 
     def __init__(self) -> None:
-        self._spaces: dict[int | None, Counter[int]] = {}
+        self._spaces: dict[int | None, Space] = {}
 
     def follow(self, store: Store, read: Callable[[Raw], tuple[str, str]]) -> None:
         """Count what `read` finds in the store's objects, from now on and of those that are there."""
@@ -122,9 +141,10 @@ class Taken:
             self._count(read(raw), 1)
         store.subscribe(on_change)
 
-    def values(self, vpc: int | None) -> Collection[int]:
-        """The values taken among VPCs (None), or among the attachments of a VPC."""
-        return self._spaces.get(vpc, Counter())
+    def values(self, vpc: int | None) -> Sequence[int]:
+        """The values taken among VPCs (None), or among the attachments of a VPC, ascending."""
+        space = self._spaces.get(vpc)
+        return space.ordered if space else ()
 
     def _count(self, texts: tuple[str, str], by: int) -> None:
         vpc = value_of(texts[0], identity.VPC_BITS)
@@ -135,13 +155,11 @@ class Taken:
         if mine is not None:
             self._add(vpc, mine, by)
 
-    def _add(self, space: int | None, value: int, by: int) -> None:
-        counts = self._spaces.setdefault(space, Counter())
-        counts[value] += by
-        if not counts[value]:
-            del counts[value]
-            if not counts:
-                del self._spaces[space]
+    def _add(self, vpc: int | None, value: int, by: int) -> None:
+        space = self._spaces.setdefault(vpc, Space())
+        space.add(value, by)
+        if not space.ordered:
+            del self._spaces[vpc]
 
 
 def by_holder(raw: Raw) -> Iterable[Hashable]:
@@ -164,6 +182,11 @@ def by_status_vpc(raw: Raw) -> Iterable[Hashable]:
     """Index of VPCAttachments: the VPC that their status says."""
     vpc, _ = said(raw)
     return [vpc] if vpc else []
+
+
+def by_status_identity(raw: Raw) -> Iterable[Hashable]:
+    """Index of VPCAttachments: (VPC, attachment) that their status says."""
+    return [said(raw)]
 
 
 def value_of(text: str, bits: int) -> int | None:
@@ -202,18 +225,18 @@ class Seen:
     """What stands behind one Identifier: who may still use its value.
 
     `holder` is the object of the holder's kind and name, whatever its uid. `superseded` tells that the holder is
-    realized with another value. `users` name what else still carries the identity: advertisements, attachments,
-    Identifiers of attachments in the VPC.
+    realized with another value. `user` names one object that still carries the identity besides: an advertisement, an
+    attachment, an Identifier of an attachment in the VPC.
     """
 
     identifier: Identifier
     holder: Raw | None
     superseded: bool
-    users: tuple[str, ...]
+    user: str | None
 
 
 def is_free(seen: Seen) -> bool:
     """Whether the value may be given out again."""
     wanted = seen.identifier.spec.holder.uid
     is_held = seen.holder is not None and uid_of(seen.holder) == wanted and not seen.superseded
-    return not is_held and not seen.users
+    return not is_held and seen.user is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from netclaim.api.meta import Raw
@@ -78,7 +78,7 @@ async def _execute_one(cluster: Cluster, write: Write, recorder: EventRecorder |
 
 
 async def _apply_status(cluster: Cluster, write: ApplyStatus) -> None:
-    held = _cached(cluster, write)
+    held = cluster.held(write.resource, write.key)
     status = (held or {}).get("status") or {}
     if held is not None and not differs(status, write.status, write.owns):
         return
@@ -99,21 +99,11 @@ async def _apply_status(cluster: Cluster, write: ApplyStatus) -> None:
     log.debug("%s", write)
 
 
-def _cached(cluster: Cluster, write: ApplyStatus) -> Raw | None:
-    found = [
-        raw
-        for reflector in cluster.reflectors
-        if reflector.resource == write.resource and (raw := reflector.store.get(write.key)) is not None
-    ]
-    return found[0] if found else None
-
-
 def differs(actual: Raw, wanted: Raw, owns: Owned) -> bool:
     """Whether the owned part of a status is not what is wanted: other, missing, or there although it is now omitted."""
     if any(_bare(actual.get(name)) != _bare(wanted.get(name)) for name in owns.fields):
         return True
-    have, want = _conditions(actual), _conditions(wanted)
-    return any(have.get(name) != want.get(name) for name in owns.conditions)
+    return _conditions(actual, owns.conditions) != _conditions(wanted, owns.conditions)
 
 
 def stamped(wanted: Raw, actual: Raw, moment: str) -> Raw:
@@ -145,8 +135,10 @@ def _bare(value: Any) -> Any:
     return value
 
 
-def _conditions(status: Raw) -> dict[str, Raw]:
+def _conditions(status: Raw, types: Collection[str]) -> dict[str, Raw]:
+    """What the conditions of these types say, their times left out."""
     return {
         condition["type"]: _DEFAULTS | {k: v for k, v in condition.items() if k != _TIME and v is not None}
         for condition in status.get("conditions") or ()
+        if condition["type"] in types
     }

@@ -36,6 +36,7 @@ class Cluster:
         self.on_reflector: Callable[[Reflector], None] | None = None
         self.on_forget: Callable[[Reflector], Awaitable[None]] | None = None
         self._reflectors: dict[Selection, Reflector] = {}
+        self._by_resource: dict[Resource, list[Reflector]] = {}
         self._control_plane_id = ""
 
     # -- identity --------------------------------------------------------------------------------------------------
@@ -75,13 +76,15 @@ class Cluster:
         reflector = self._reflectors.get(selection)
         if reflector is None:
             reflector = self._reflectors[selection] = Reflector(self.client, selection, slim=slim, pace=self._pace)
+            self._by_resource.setdefault(resource, []).append(reflector)
             if self.on_reflector is not None:
                 self.on_reflector(reflector)
         return reflector
 
     async def forget(self, reflector: Reflector) -> None:
         """Stop following; its store keeps nothing and wakes nobody any more."""
-        self._reflectors.pop(reflector.selection, None)
+        if self._reflectors.pop(reflector.selection, None) is not None:
+            self._by_resource[reflector.resource].remove(reflector)
         reflector.forgotten = True
         if self.on_forget is not None:
             await self.on_forget(reflector)
@@ -97,13 +100,21 @@ class Cluster:
         Raises:
             LookupError: the kind is not reflected, or in several selections.
         """
+        found = self._by_resource.get(resource, ())
+        if len(found) == 1:
+            return found[0].store
         whole = self._reflectors.get(Selection(resource))
-        if whole is not None:
-            return whole.store
-        found = [each for each in self._reflectors.values() if each.resource == resource]
-        if len(found) != 1:
+        if whole is None:
             raise LookupError(f"{resource.plural}: {len(found)} reflectors, name one and use its store")
-        return found[0].store
+        return whole.store
+
+    def held(self, resource: Resource, key: Key) -> Raw | None:
+        """The object as whichever store has it, None when nobody follows it or it is not there."""
+        for reflector in self._by_resource.get(resource, ()):
+            raw = reflector.store.get(key)
+            if raw is not None:
+                return raw
+        return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -171,8 +182,8 @@ class Cluster:
         if running is not None:
             running.expectations += [
                 Expectation(each, key, None, uid or "")
-                for each in self._reflectors.values()
-                if each.resource == resource and key in each.store
+                for each in self._by_resource.get(resource, ())
+                if key in each.store
             ]
         return reply
 
@@ -314,8 +325,8 @@ class Cluster:
             key = key_of(raw)
             running.expectations += [
                 Expectation(each, key, version)
-                for each in self._reflectors.values()
-                if each.resource == resource and selects(each.selection, raw)
+                for each in self._by_resource.get(resource, ())
+                if selects(each.selection, raw)
             ]
         return raw
 

@@ -93,6 +93,15 @@ class Store:
         """
         return [self._objects[key] for key in self._indexes[index_name].keys(value)]
 
+    def any_by(self, index_name: str, value: Hashable) -> Raw | None:
+        """One of the objects that `by` gives, None when there is none; costs the same however many there are.
+
+        Raises:
+            KeyError: there is no such index.
+        """
+        key = next(iter(self._indexes[index_name].keys(value)), None)
+        return self._objects[key] if key is not None else None
+
     def __len__(self) -> int:
         return len(self._objects)
 

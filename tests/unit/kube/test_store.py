@@ -33,6 +33,8 @@ def test_an_index_equals_a_search_after_any_history(steps: list[tuple[str, str |
         for wanted in ("x", "y"):
             found = sorted(raw["metadata"]["name"] for raw in store.by("team", wanted))
             assert found == sorted(raw["metadata"]["name"] for raw in store.all() if raw["data"]["team"] == wanted)
+            one = store.any_by("team", wanted)
+            assert one is None if not found else one in store.by("team", wanted)
 
 
 def test_an_older_version_never_replaces_a_newer_one() -> None:
