@@ -15,7 +15,9 @@ from dev.builds import build_cni_binary
 from netclaim.kube.client import Client
 from tests.control_plane import ControlPlane
 from tests.net.agent.checker import a_checker
-from tests.net.agent.world import Guest, Node, World, a_world
+from tests.net.agent.node import Node
+from tests.net.agent.plumbing import Guest
+from tests.net.agent.world import World, a_world
 
 CRDS = Path(__file__).resolve().parent.parent / "crds"
 FIRST_VPC = 36

@@ -12,7 +12,7 @@ from bench.agent_site import AgentSite, agent_site
 from bench.report import Report
 from bench.runner import Call, Timed
 from dev.packages import CNI_PLUGINS
-from tests.net.agent.world import Guest
+from tests.net.agent.plumbing import Guest
 
 GOAL_ADD = 2.5
 GOAL_DEL = 1.0

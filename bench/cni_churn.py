@@ -5,7 +5,7 @@ import statistics
 
 from bench.agent_site import AgentSite, agent_site
 from bench.report import Report
-from tests.net.agent.world import Guest
+from tests.net.agent.plumbing import Guest
 from tests.waiting import until
 
 SLOTS = 20

@@ -10,7 +10,9 @@ import pytest
 
 from dev import vm
 from dev.vm import Kernel
-from tests.net.agent.world import Guest, Node, World
+from tests.net.agent.node import Node
+from tests.net.agent.plumbing import Guest
+from tests.net.agent.world import World
 from tests.vm.conftest import Worlds
 from tests.vm.machine import Machine, running
 from tests.waiting import until

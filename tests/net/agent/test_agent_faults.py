@@ -9,7 +9,9 @@ import yaml
 
 from netclaim.api import resources
 from tests.control_plane import ControlPlane
-from tests.net.agent.world import Guest, Node, World
+from tests.net.agent.node import Node
+from tests.net.agent.plumbing import Guest
+from tests.net.agent.world import World
 from tests.waiting import until
 
 THREADS = 24

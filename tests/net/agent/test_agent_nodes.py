@@ -1,7 +1,8 @@
 """Two nodes: guests reach each other, other tenants do not, and what goes away takes its routes along."""
 
 from netclaim.api import resources
-from tests.net.agent.world import Node, World
+from tests.net.agent.node import Node
+from tests.net.agent.world import World
 from tests.waiting import until
 
 
