@@ -67,9 +67,13 @@ async def guest_side(record: Record, guest: Executor, observer: Observer) -> lis
     differences = _device(found, attachment.guest_ifname, attachment.guest_mac, attachment.mtu, peer=True)
     if found is None:
         return differences
+    wanted = plan.guest_objects(attachment)
     held: set[Object] = set(await observer.on_device(found))
-    held |= await observer.routes(plan.MAIN_TABLE, {found.index: found.name}, oif=found.index)
-    return differences + _missing(plan.guest_objects(attachment), held)
+    for table in {each.table for each in wanted if isinstance(each, Route)}:
+        held |= await observer.routes(table, {found.index: found.name}, oif=found.index)
+    if any(isinstance(each, Rule) for each in wanted):
+        held |= await observer.rules()
+    return differences + _missing(wanted, held)
 
 
 async def node_side(config: NodeConfig, observer: Observer, firewall: Firewall) -> list[Difference]:

@@ -11,6 +11,7 @@ calls for one device, and a VPC's own set-up, take their turns. A cancelled call
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
@@ -196,9 +197,10 @@ class Datapath:
         Tolerant of anything that is already gone, the namespace included.
         """
         async with self._turn(record.attachment.device):
-            return await self._detach(record.attachment)
+            return await self._detach(record)
 
-    async def _detach(self, attachment: Attachment) -> bool:
+    async def _detach(self, record: Record) -> bool:
+        attachment = record.attachment
         live = self._live.get(attachment.device)
         if live is not None and live.attachment.owner != attachment.owner:
             return False
@@ -221,10 +223,20 @@ class Datapath:
         async with state.lock:
             if any(record.attachment.vpc.identifier == vpc.identifier for record in self._live.values()):
                 return False
+        await self._leave_guest(record)
             for device in (vpc.inner, vpc.outer):
                 self._raised.pop(device, None)
             await self._executor.run(plan.vpc_down(self.config, vpc))
             self._remotes.forget(vpc)
+    async def _leave_guest(self, record: Record) -> None:
+        """In a guest that lives on, take away what does not go with its interface."""
+        steps = plan.guest_down(record.attachment)
+        if record.netns is None or not steps:
+            return
+        with contextlib.suppress(NamespaceGoneError):
+            async with self._inside(record.netns) as guest:
+                await guest.run(steps)
+
             state.up = False
             state.gateways.clear()
             return True

@@ -19,11 +19,9 @@ from node_agent.datapath.plan.attachment import (
     attachment_sysctls,
     before_up,
     bring_up,
-    default_metric,
     detach,
     gateways_in_use,
     guest_mac,
-    guest_objects,
     host_objects,
 )
 from node_agent.datapath.plan.common import (
@@ -48,6 +46,7 @@ from node_agent.datapath.plan.common import (
     underlay_table,
     unreachable,
 )
+from node_agent.datapath.plan.guest import guest_down, guest_objects, own_number
 from node_agent.datapath.plan.node import locator_route, node_down, node_objects, node_sysctls, node_up
 from node_agent.datapath.plan.vpc import (
     accept_remote,
@@ -90,7 +89,6 @@ __all__ = [
     "attachment_sysctls",
     "before_up",
     "bring_up",
-    "default_metric",
     "detach",
     "families",
     "family_of",
@@ -99,6 +97,7 @@ __all__ = [
     "gateway_up",
     "gateways",
     "gateways_in_use",
+    "guest_down",
     "guest_mac",
     "guest_objects",
     "hidden_local",
@@ -109,6 +108,7 @@ __all__ = [
     "node_objects",
     "node_sysctls",
     "node_up",
+    "own_number",
     "remote_objects",
     "sids",
     "tenant_table",

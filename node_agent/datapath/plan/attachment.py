@@ -11,12 +11,10 @@ from node_agent.datapath.model import GATEWAY_MAC, Address, Attachment, Mode, No
 from node_agent.datapath.objects import (
     FAMILIES,
     AddElements,
-    AwaitLocal,
     Create,
     DeviceAddress,
     Element,
     Ensure,
-    Family,
     Link,
     Neighbour,
     Object,
@@ -33,11 +31,9 @@ from node_agent.datapath.objects import (
     Veth,
 )
 from node_agent.datapath.plan.common import (
-    DEFAULT,
     LINK_LOCAL_GATEWAY,
     LOCAL_METRIC,
     LOCAL_TABLE,
-    MAIN_TABLE,
     SOLICITED_NODES,
     families,
     family_of,
@@ -45,9 +41,7 @@ from node_agent.datapath.plan.common import (
     host_interface,
     tenant_table,
 )
-
-PRIMARY = "eth0"
-"""A Pod's first interface."""
+from node_agent.datapath.plan.guest import guest_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,54 +162,16 @@ def host_objects(config: NodeConfig, attachment: Attachment) -> tuple[Object, ..
     return tuple(found)
 
 
-def default_metric(guest_ifname: str) -> int | None:
-    """Metric of a guest's default routes: the kernel's own for eth0, a higher one of its own for any other interface.
-
-    A Pod's first interface keeps its default route, whoever made it: a second one with the same metric would replace
-    it.
-    """
-    if guest_ifname == PRIMARY:
-        return None
-    return 2048 + int.from_bytes(hashlib.sha256(guest_ifname.encode()).digest()[:3], "big")
-
-
-def guest_objects(attachment: Attachment) -> tuple[Object, ...]:
-    """What the guest's end holds: its addresses, its gateways as neighbours, a default route a family, onlink."""
-    device = attachment.guest_ifname
-    found: list[Object] = [DeviceAddress(device, each.interface) for each in attachment.addresses]
-    found += [Neighbour(device, gateway, GATEWAY_MAC) for gateway in gateways(attachment)]
-    first: dict[Family, Address] = {}
-    for each in attachment.addresses:
-        first.setdefault(family_of(each), each.gateway)
-    found += [
-        Route(table=MAIN_TABLE, destination=DEFAULT[family], dev=device, via=gateway, metric=default_metric(device))
-        for family, gateway in sorted(first.items())
-    ]
-    return tuple(found)
-
-
 def bring_up(config: NodeConfig, attachment: Attachment) -> BringUp:
     """Host first, guest last: by the time the guest can send, everything that its packets need is there."""
-    device, inside = attachment.device, attachment.guest_ifname
+    device = attachment.device
     host = host_objects(config, attachment)
     early = tuple(Ensure(each) for each in host if isinstance(each, DeviceAddress))
     late = tuple(Ensure(each) for each in host if not isinstance(each, DeviceAddress))
     on_host: tuple[Step, ...] = (*early, SetLink(device, up=True), *late)
     if attachment.mode is Mode.HYPERVISOR:
         return BringUp(on_host, ())
-    guest = guest_objects(attachment)
-    steps: list[Step] = []
-    if 6 in families(attachment):
-        steps += [
-            SetSysctl(f"net/ipv6/conf/{inside}/disable_ipv6", "0", optional=True),
-            SetSysctl(f"net/ipv6/conf/{inside}/accept_ra", "0", optional=True),
-        ]
-    steps.append(SetLink(inside, no_link_local=True))
-    steps += [Ensure(each) for each in guest if not isinstance(each, Route)]
-    steps.append(SetLink(inside, up=True))
-    steps += [Ensure(each) for each in guest if isinstance(each, Route)]
-    steps += [AwaitLocal(each.address) for each in attachment.addresses if family_of(each) == 6]
-    return BringUp(on_host, tuple(steps))
+    return BringUp(on_host, guest_up(attachment))
 
 
 def detach(config: NodeConfig, attachment: Attachment) -> tuple[Step, ...]:

@@ -59,7 +59,10 @@ async def test_the_first_packet_of_a_new_guest_passes(bench: Lab, node: Node) ->
 
 
 async def test_a_second_interface_leaves_the_first_ones_default_routes_alone(bench: Lab, node: Node) -> None:
-    """T13: eth0 of the cluster's own network, then two claimed ones: each is whole, none replaces another's route."""
+    """T13: eth0 of the cluster's own network, then two claimed ones: each is whole, none replaces another's route.
+
+    What has an interface's own source leaves by that interface, answers among it, although eth0 has the default route.
+    """
     first, second, peer = (new_guest(bench) for _ in range(3))
     guest = first.namespace
     guest.ip("link", "add", "eth0", "type", "veth", "peer", "name", "cluster")
@@ -76,13 +79,22 @@ async def test_a_second_interface_leaves_the_first_ones_default_routes_alone(ben
     for each in (first, second):
         assert await node.call("check", record=each.record) == []
     assert len(guest.ip("route", "show", "default").splitlines()) == 3
-    guest.ip("route", "del", "default", "dev", "eth0")
-    # A packet leaves by the lowest metric; one with the other interface's source is none of this interface's.
-    leaves = min(first, second, key=lambda each: plan.default_metric(each.attachment["guestInterface"]) or 0)
-    for family in FAMILIES:
-        assert await answered(leaves, peer, family)
+    for each in (first, second):
+        for family in FAMILIES:
+            assert await answered(each, peer, family)
+            assert await answered(peer, each, family)
+
+    def rules() -> list[str]:
+        lines = [line for family in FAMILIES for line in guest.ip(f"-{family}", "rule").splitlines()]
+        return [line for line in lines if line.startswith("1000:")]
+
+    assert len(rules()) == 4
+    guest.ip("-4", "rule", "del", "from", first.ipv4)
+    (difference,) = await node.call("check", record=first.record)
+    assert f"from {first.ipv4}/32 lookup {plan.own_number('net1')}" in difference
     for each in (first, second, peer):
         await take_away(each)
+    assert rules() == []
 
 
 async def test_every_call_may_be_repeated(bench: Lab, node: Node) -> None:
