@@ -53,6 +53,8 @@ __all__ = ["Datapath", "RouteChange", "Stray"]
 
 _THREADS = 8
 _LOG = logging.getLogger(__name__)
+_REMOVALS = 4
+"""Devices that the kernel may be at freeing at once."""
 ENCAPSULATION = 40
 """Bytes that encap.red with one segment adds: an IPv6 header."""
 
@@ -74,7 +76,9 @@ class Datapath:
         self._netlink = netlink
         self._firewall = firewall
         self._threads = threads
-        self._executor = Executor(netlink, firewall)
+        self._removal_threads = ThreadPoolExecutor(max_workers=_REMOVALS, thread_name_prefix="removal")
+        self._removals = [Netlink.open(self._removal_threads) for _ in range(_REMOVALS)]
+        self._executor = Executor(netlink, firewall, removals=self._removals)
         self._observer = Observer(netlink)
         self._vpcs: dict[int, _VpcState] = {}
         self._live: dict[str, Record] = {}
@@ -341,10 +345,13 @@ class Datapath:
         return await self._firewall.counters()
 
     async def close(self) -> None:
-        """Close the handles. Nothing in the kernel changes."""
-        self._netlink.close()
+        """Close the handles, once what they were handed is done. Nothing else changes in the kernel."""
+        await self._executor.settled()
+        for netlink in (self._netlink, *self._removals):
+            netlink.close()
         self._firewall.close()
-        self._threads.shutdown(wait=False)
+        for threads in (self._threads, self._removal_threads):
+            threads.shutdown(wait=False)
 
     def _turn(self, device: str) -> asyncio.Lock:
         """One device is worked on by one call at a time, healing included; the lock lives while somebody holds it."""

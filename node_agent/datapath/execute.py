@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import itertools
+import os
+from collections.abc import Iterable, Sequence
 
 from node_agent.datapath import decode, messages, namespaces, taps
+from node_agent.datapath.conversation import Conversation, Request, judge, judge_presence, judge_removal
 from node_agent.datapath.decode import Device
 from node_agent.datapath.errors import DeviceTakenError, KernelRefusedError, LinkMissingError
 from node_agent.datapath.messages import Message, Received
@@ -37,30 +39,26 @@ from node_agent.datapath.objects import (
     Vrf,
 )
 
-_ALWAYS = {"lo": 1}
-_BATCH = 128
-_MEMORY_TRIES = 9
-_Judge = Callable[[list[Received] | Refusal], None]
 
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    message: Message
-    judge: _Judge
-    guards: bool = False
-    """Whether no device may be put up when this is refused."""
-
-
-class Executor:
+class Executor(Conversation):
     """Runs steps in the namespace of its netlink handle. Not for steps of several namespaces at once."""
 
-    def __init__(self, netlink: Netlink, firewall: Firewall | None = None, netns: str | None = None) -> None:
-        """``netns``: the guest's namespace that the handle belongs to; None: the process's own."""
-        self.netlink = netlink
+    def __init__(
+        self,
+        netlink: Netlink,
+        firewall: Firewall | None = None,
+        netns: str | None = None,
+        removals: Sequence[Netlink] = (),
+    ) -> None:
+        """``netns``: the guest's namespace that the handle belongs to; None: the process's own.
+
+        ``removals``: further handles of the same namespace, for what the kernel takes its time for.
+        """
+        super().__init__(netlink)
         self._firewall = firewall
         self._netns = netns
-        self._index = dict(_ALWAYS)
-        self._peer: dict[str, int] = {}
+        self._removals = itertools.cycle(removals or (netlink,))
+        self._removing: set[asyncio.Future[list[list[Received] | Refusal]]] = set()
 
     async def run(self, steps: Iterable[Step]) -> None:
         """Carry out steps in order; the first that fails ends it. Raises DatapathError.
@@ -68,7 +66,7 @@ class Executor:
         Steps travel together up to one that must not be reached after a failure: a device is put up only after the
         rules before it are known to be there.
         """
-        pending: list[_Request] = []
+        pending: list[Request] = []
         settings: list[SetSysctl] = []
         for step in steps:
             if settings and not isinstance(step, SetSysctl):
@@ -79,52 +77,19 @@ class Executor:
                     pending += self._object_requests(step)
                 case SetLink():
                     if step.up and any(request.guards for request in pending):
-                        await self._flush(pending)
+                        await self.flush(pending)
                     pending.append(await self._set_link_request(step, pending))
-                case RemoveLink(device):
-                    pending.append(_Request(messages.del_link(device), _judge_removal(step)))
-                    await self._flush(pending)
-                    # Its peer, whose name is not known here, is gone too: every index is asked for again.
-                    self._forget()
+                case RemoveLink():
+                    await self.flush(pending)
+                    await self._remove_link(step)
                 case SetSysctl():
-                    await self._flush(pending)
+                    await self.flush(pending)
                     settings.append(step)
                 case _:
-                    await self._flush(pending)
+                    await self.flush(pending)
                     await self._run_alone(step)
         await self._write(settings)
-        await self._flush(pending)
-
-    async def device(self, name: str) -> Device | None:
-        """The device of this name, None when there is none."""
-        (answer,) = await self.netlink.exchange([messages.get_link(name)])
-        if isinstance(answer, Refusal):
-            if answer.code == errno.ENODEV:
-                self._index.pop(name, None)
-                return None
-            raise KernelRefusedError(f"to read the device {name}", answer.code, answer.said)
-        return self._learned(decode.device(answer[0]))
-
-    async def peer(self, name: str) -> int | None:
-        """The index of the other end of a veth, in its own namespace; from memory where it is known."""
-        if name not in self._peer:
-            await self.device(name)
-        return self._peer.get(name)
-
-    def _learned(self, found: Device) -> Device:
-        self._index[found.name] = found.index
-        self._peer[found.name] = found.peer
-        return found
-
-    def _forget(self) -> None:
-        self._index = dict(_ALWAYS)
-        self._peer = {}
-
-    async def index(self, name: str) -> int | None:
-        """The index of a device, from memory where it is known."""
-        if name not in self._index:
-            await self.device(name)
-        return self._index.get(name)
+        await self.flush(pending)
 
     async def until_running(self, name: str, deadline: float = 2.0) -> None:
         """Wait until a device that was put up really passes packets (the kernel follows its carrier with a delay)."""
@@ -199,62 +164,57 @@ class Executor:
             raise ValueError("there is no firewall inside a guest")
         return self._firewall
 
-    async def _flush(self, pending: list[_Request]) -> None:
-        if not pending:
-            return
-        requests = list(pending)
-        pending.clear()
-        for first in range(0, len(requests), _BATCH):
-            await self._send(requests[first : first + _BATCH])
-
-    async def _send(self, requests: list[_Request]) -> None:
-        """One datagram. What the kernel has no memory for is asked again.
-
-        An encapsulating route takes memory of each processor without waiting for it: of some hundred at once the last
-        are refused (ENOMEM) until the kernel has made room, a moment later.
-        """
-        for attempt in range(_MEMORY_TRIES):
-            answers = await self.netlink.exchange([request.message for request in requests])
-            if any(isinstance(answer, Refusal) and answer.code == errno.ENODEV for answer in answers):
-                self._forget()  # somebody removed a device: no index is to be trusted
-            short_of_memory = []
-            for request, answer in zip(requests, answers, strict=True):
-                last = attempt == _MEMORY_TRIES - 1
-                if isinstance(answer, Refusal) and answer.code == errno.ENOMEM and not last:
-                    short_of_memory.append(request)
-                else:
-                    request.judge(answer)
-            if not short_of_memory:
-                return
-            requests = short_of_memory
-            await asyncio.sleep(0.005 * 2**attempt)
-
-    async def _learn(self, step: Ensure | Remove, pending: list[_Request]) -> None:
+    async def _learn(self, step: Ensure | Remove, pending: list[Request]) -> None:
         """Have the index of the step's device; a device that may come with a pending request is asked for after it."""
         for name in messages.devices_of(step.object):
             if name not in self._index:
-                await self._flush(pending)
+                await self.flush(pending)
                 if await self.device(name) is None and isinstance(step, Ensure):
                     raise LinkMissingError(name, step)
 
-    def _object_requests(self, step: Ensure | Remove) -> list[_Request]:
+    def _object_requests(self, step: Ensure | Remove) -> list[Request]:
         if any(name not in self._index for name in messages.devices_of(step.object)):
             return []  # to be removed, and its device is gone: so is the object
         if isinstance(step, Remove):
-            return [_Request(messages.remove(step.object, self._index), _judge_removal(step))]
+            return [Request(messages.remove(step.object, self._index), judge_removal(step))]
         guards = isinstance(step.object, Rule)
-        return [_Request(messages.ensure(step.object, self._index), _judge_presence(step), guards)]
+        return [Request(messages.ensure(step.object, self._index), judge_presence(step), guards)]
 
-    async def _set_link_request(self, step: SetLink, pending: list[_Request]) -> _Request:
+    async def _set_link_request(self, step: SetLink, pending: list[Request]) -> Request:
         master = None
         if step.master is not None:
-            await self._flush(pending)
+            await self.flush(pending)
             master = await self.index(step.master)
             if master is None:
                 raise LinkMissingError(step.master, step)
         message = messages.set_link(step.device, up=step.up, master=master, no_link_local=step.no_link_local)
         closing = step.up is False
-        return _Request(message, _judge_removal(step) if closing else _judge(step))
+        return Request(message, judge_removal(step) if closing else judge(step))
+
+    async def _remove_link(self, step: RemoveLink) -> None:
+        """Remove a device and return once nobody finds it.
+
+        It and its other end are closed then, their addresses, neighbours and routes are gone. The kernel answers ten
+        times later: when no processor can refer to the device any more, and its memory is free.
+        """
+        found = await self.device(step.device)
+        if found is not None:
+            removing = asyncio.ensure_future(next(self._removals).exchange([messages.del_link(found.index)]))
+            self._removing.add(removing)
+            removing.add_done_callback(self._removing.discard)
+            pause = 0.0005
+            while not removing.done() and (seen := await self.device(step.device)) and seen.index == found.index:
+                await asyncio.wait({removing}, timeout=pause)
+                pause = min(pause * 2, 0.05)
+            if removing.done():
+                judge_removal(step)(removing.result()[0])
+        # Its peer, whose name is not known here, is gone too: every index is asked for again.
+        self.forget()
+
+    async def settled(self) -> None:
+        """Wait until the kernel has answered for every device that was removed."""
+        if self._removing:
+            await asyncio.wait(self._removing)
 
     async def _create(self, step: Create, link: Link) -> None:
         existing = await self.device(link.name)
@@ -263,19 +223,26 @@ class Executor:
             await self._exchange(step, [*_adorn(link, new=False), *_repair(link, existing)])
             await self._learn_peer(link)
             return
-        creating: list[Message] = []
         match link:
             case Tap():
-                try:
-                    await asyncio.to_thread(taps.create, link.name)
-                except OSError as error:
-                    raise KernelRefusedError(step, error.errno or errno.EIO, str(error)) from error
+                await self._create_tap(step, link)
             case Veth():
-                creating = [messages.new_veth(link)]
+                await self._exchange(step, [messages.new_veth(link), *_adorn(link, new=True)], then_read=link.name)
             case Vrf():
-                creating = [messages.new_vrf(link)]
-        await self._exchange(step, [*creating, *_adorn(link, new=True)], then_read=link.name)
+                await self._exchange(step, [messages.new_vrf(link), *_adorn(link, new=True)], then_read=link.name)
         await self._learn_peer(link)
+
+    async def _create_tap(self, step: Step, tap: Tap) -> None:
+        """It is kept only once it carries our marks: one without would be a stranger's for whoever finds it."""
+        try:
+            descriptor = await asyncio.to_thread(taps.create, tap.name)
+            try:
+                await self._exchange(step, _adorn(tap, new=True), then_read=tap.name)
+                taps.keep(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise KernelRefusedError(step, error.errno or errno.EIO, str(error)) from error
 
     async def _learn_peer(self, link: Link) -> None:
         """A pair that was made anew has new indexes on both ends."""
@@ -284,16 +251,16 @@ class Executor:
 
     async def _exchange(self, step: Step, batch: list[Message], *, then_read: str | None = None) -> None:
         """One datagram for one step; ``then_read``: the device whose index is learned on the way."""
-        pending = [_Request(message, _judge(step)) for message in batch]
+        pending = [Request(message, judge(step)) for message in batch]
 
         def learn(answer: list[Received] | Refusal) -> None:
-            _judge(step)(answer)
+            judge(step)(answer)
             if isinstance(answer, list) and then_read is not None:
-                self._learned(decode.device(answer[0]))
+                self.learned(decode.device(answer[0]))
 
         if then_read is not None:
-            pending.append(_Request(messages.get_link(then_read), learn))
-        await self._flush(pending)
+            pending.append(Request(messages.get_link(then_read), learn))
+        await self.flush(pending)
 
     async def _flush_table(self, step: FlushTable, table: int) -> None:
         names = {index: name for name, index in self._index.items()}
@@ -307,8 +274,8 @@ class Executor:
                     continue
                 raise KernelRefusedError(step, refusal.code, refusal.said) from refusal
             # A route of a device that is unknown here goes by its destination and metric alone.
-            pending = [_Request(messages.remove_any(route), _judge_removal(step)) for route in found]
-            await self._flush(pending)
+            pending = [Request(messages.remove_any(route), judge_removal(step)) for route in found]
+            await self.flush(pending)
 
     async def _write(self, settings: list[SetSysctl]) -> None:
         """Write settings that follow each other; in a guest's namespace by one thread that ends with them."""
@@ -358,29 +325,3 @@ def _adopt(link: Link, existing: Device) -> None:
         raise DeviceTakenError(link.name, existing.alias, f"it is of the kind {existing.kind}, not {kind}")
     if existing.alias not in ("", link.alias):
         raise DeviceTakenError(link.name, existing.alias, f"it belongs to {existing.alias}")
-
-
-def _judge(step: Step) -> _Judge:
-    def judge(answer: list[Received] | Refusal) -> None:
-        if isinstance(answer, Refusal):
-            raise KernelRefusedError(step, answer.code, answer.said)
-
-    return judge
-
-
-def _judge_presence(step: Ensure) -> _Judge:
-    """A rule that is there already is the same rule: the kernel compares all of it."""
-
-    def judge(answer: list[Received] | Refusal) -> None:
-        if isinstance(answer, Refusal) and not (answer.code == errno.EEXIST and isinstance(step.object, Rule)):
-            raise KernelRefusedError(step, answer.code, answer.said)
-
-    return judge
-
-
-def _judge_removal(step: Step) -> _Judge:
-    def judge(answer: list[Received] | Refusal) -> None:
-        if isinstance(answer, Refusal) and answer.code not in messages.GONE:
-            raise KernelRefusedError(step, answer.code, answer.said)
-
-    return judge

@@ -321,9 +321,9 @@ def set_link(device: str, *, up: bool | None, master: int | None, no_link_local:
     return Message("link", NEW_LINK, REQUEST | ACK, fields, tuple(attributes))
 
 
-def del_link(device: str) -> Message:
-    """Remove a device by its name."""
-    return Message("link", DEL_LINK, REQUEST | ACK, {}, (("IFLA_IFNAME", device),))
+def del_link(index: int) -> Message:
+    """Remove a device by its index: a new one of the same name is another."""
+    return Message("link", DEL_LINK, REQUEST | ACK, {"index": index}, ())
 
 
 def get_link(device: str) -> Message:

@@ -9,6 +9,7 @@ from node_agent.datapath import decode, messages
 from node_agent.datapath.decode import Device
 from node_agent.datapath.errors import KernelRefusedError
 from node_agent.datapath.messages import Received
+from node_agent.datapath.names import ALIAS
 from node_agent.datapath.netlink import Netlink, Refusal
 from node_agent.datapath.objects import FAMILIES, Object, Route, Rule
 
@@ -68,11 +69,11 @@ class Observer:
         return IPv6Address(via) if via else None
 
     async def devices(self) -> tuple[Device, ...]:
-        """Every device of our making. A full dump: for the sweep only."""
+        """Every device with both of our marks (another may use the link group too). A full dump: for the sweep."""
 
         def wanted(message: Received) -> Device | None:
             found = decode.device(message)
-            return found if found.ours else None
+            return found if found.ours and found.alias.startswith(f"{ALIAS} ") else None
 
         return tuple(await self._dump(messages.dump_links(), wanted))
 

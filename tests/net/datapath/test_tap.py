@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from node_agent.datapath import namespaces
+from node_agent.datapath import namespaces, taps
 from tests.net.datapath import frames
 from tests.net.datapath.backend import SOON
 from tests.net.datapath.lab import Guest
@@ -132,3 +132,16 @@ async def test_a_tap_is_made_down_and_goes_without_a_trace(stage: Scene) -> None
     assert await guest.node.call("detach", record=record)
     running.close()
     assert guest.node.traces(guest.host_device, *guest.blocks) == []
+
+
+async def test_a_tap_whose_maker_dies_before_it_is_marked_is_gone(stage: Scene) -> None:
+    """T03: without our marks it would be a stranger's, and its attachment refused for ever."""
+    node, name = stage.one_a.node, "G00000000A0zzH"
+    for kept in (False, True):
+        descriptor = await namespaces.within(node.namespace.path, lambda: taps.create(name))
+        assert name in node.namespace.ip("-o", "link")
+        if kept:
+            taps.keep(descriptor)
+        os.close(descriptor)
+        assert (name in node.namespace.ip("-o", "link")) == kept
+    node.namespace.ip("link", "del", name)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from node_agent.datapath.names import LINK_GROUP
 from tests.net.datapath.backend import SOON, VRF
 from tests.net.datapath.lab import CallError, Lab, Node
 from tests.net.datapath.passing import new_guest, take_away
@@ -156,7 +157,9 @@ async def test_the_sweep_finds_and_removes_exactly_what_nobody_owns(bench: Lab, 
     kept, lost = await bench.attach(new_guest(bench)), new_guest(bench)
     lost.attachment |= {"vpc": TWO[0], "index": TWO[1]}
     await bench.attach(lost)
-    node.namespace.ip("link", "add", "G00000000A00ZH", "type", "veth", "peer", "name", "stranger")
+    # Neither a name like ours nor our link group makes a device ours.
+    kind = ("type", "veth", "peer", "name", "stranger")
+    node.namespace.ip("link", "add", "G00000000A00ZH", "group", str(LINK_GROUP), *kind)
     node.namespace.ip("rule", "add", "pref", "1000", "iif", "stranger", "lookup", "100777")
     await node.restart()
     found = await node.call("strays", records=[kept.record])
@@ -166,6 +169,7 @@ async def test_the_sweep_finds_and_removes_exactly_what_nobody_owns(bench: Lab, 
     assert node.traces(lost.host_device, "100002", "150002") == []
     assert node.traces("stranger")
     assert await node.call("check", record=kept.record) == []
+    assert node.traces("G00000000A00ZH")
     node.namespace.ip("link", "del", "stranger")
     node.namespace.ip("rule", "del", "pref", "1000", "iif", "stranger")
     await node.call("adopt", record=kept.record)
