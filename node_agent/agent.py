@@ -69,7 +69,6 @@ class Agent:
         )
         self._routes = Routes(
             cluster=cell,
-            journal=journal,
             datapath=datapath,
             presence=self._presence,
             routers=self._reports.routers,

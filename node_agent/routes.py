@@ -27,7 +27,6 @@ from netclaim.kube.reflector import Reflector
 from node_agent import metrics
 from node_agent.datapath.datapath import Datapath
 from node_agent.datapath.model import Prefix, RemoteNode, RemotePrefix, RouteChange, Vpc
-from node_agent.journal import Journal
 from node_agent.presence import Presence
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.routes")
@@ -151,7 +150,6 @@ class Routes:
         self,
         *,
         cluster: Cluster,
-        journal: Journal,
         datapath: Datapath,
         presence: Presence,
         routers: Reflector,
@@ -162,7 +160,6 @@ class Routes:
     ) -> None:
         """``own_advertisements``: the controller that heals this node's own, and how it maps them."""
         self._cluster = cluster
-        self._journal = journal
         self._datapath = datapath
         self._presence = presence
         self._routers = routers
@@ -244,17 +241,17 @@ class Routes:
                 # Not synced: routes of an earlier life stay until what replaces them is known.
                 return None
             plan = plan_remotes(
-                list(reflector.store.all()), nodes, own=self._own, block=self._block, local=await self._local(vpc)
+                list(reflector.store.all()),
+                nodes,
+                own=self._own,
+                block=self._block,
+                local=self._datapath.prefixes(here),
             )
             change = await self._datapath.set_remotes(here, plan.remotes, verify=vpc in self._verify)
             self._verify.discard(vpc)
         self._count(change)
         self._tell(vpc, plan)
         return None
-
-    async def _local(self, vpc: int) -> set[Prefix]:
-        rows = await self._journal.of_vpc(vpc)
-        return {address.block for row in rows for address in row.record.attachment.addresses}
 
     def _count(self, change: RouteChange) -> None:
         metrics.ROUTES.labels("added").inc(change.added)

@@ -36,6 +36,7 @@ from node_agent.datapath.model import (
     Difference,
     Mode,
     NodeConfig,
+    Prefix,
     Record,
     RemoteNode,
     RemotePrefix,
@@ -52,9 +53,9 @@ from node_agent.datapath.observe import Observer
 __all__ = ["Datapath", "RouteChange", "Stray"]
 
 _THREADS = 8
-_LOG = logging.getLogger(__name__)
 _REMOVALS = 4
 """Devices that the kernel may be at freeing at once."""
+_LOG = logging.getLogger(__name__)
 ENCAPSULATION = 40
 """Bytes that encap.red with one segment adds: an IPv6 header."""
 
@@ -127,6 +128,11 @@ class Datapath:
     def sids(self, vpc: Vpc) -> tuple[Sid, ...]:
         """The SIDs under which this node takes packets for the VPC (pure; the same before and after ``ensure_vpc``)."""
         return plan.sids(self.config, vpc)
+
+    def prefixes(self, vpc: Vpc) -> set[Prefix]:
+        """Every prefix of the VPC whose guest lives on this node (pure; no question to the kernel)."""
+        live = [record.attachment for record in self._live.values()]
+        return {address.block for each in live if each.vpc == vpc for address in each.addresses}
 
     async def prepare(self, attachment: Attachment, netns: str | None) -> Record:
         """Create the device DOWN (its peer in ``netns``), rules and firewall elements; put the record into the journal.
@@ -217,21 +223,11 @@ class Datapath:
             return False
         self._raised.pop(attachment.device, None)
         await self._executor.run(steps)
+        await self._leave_guest(record)
         self._live.pop(attachment.device, None)
         await self._release_gateways(attachment)
         return True
 
-    async def release_vpc(self, vpc: Vpc) -> bool:
-        """Remove everything of the VPC. False (and nothing happens) as long as one attachment of it is live here."""
-        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
-        async with state.lock:
-            if any(record.attachment.vpc.identifier == vpc.identifier for record in self._live.values()):
-                return False
-        await self._leave_guest(record)
-            for device in (vpc.inner, vpc.outer):
-                self._raised.pop(device, None)
-            await self._executor.run(plan.vpc_down(self.config, vpc))
-            self._remotes.forget(vpc)
     async def _leave_guest(self, record: Record) -> None:
         """In a guest that lives on, take away what does not go with its interface."""
         steps = plan.guest_down(record.attachment)
@@ -241,6 +237,16 @@ class Datapath:
             async with self._inside(record.netns) as guest:
                 await guest.run(steps)
 
+    async def release_vpc(self, vpc: Vpc) -> bool:
+        """Remove everything of the VPC. False (and nothing happens) as long as one attachment of it is live here."""
+        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
+        async with state.lock:
+            if any(record.attachment.vpc.identifier == vpc.identifier for record in self._live.values()):
+                return False
+            for device in (vpc.inner, vpc.outer):
+                self._raised.pop(device, None)
+            await self._executor.run(plan.vpc_down(self.config, vpc))
+            self._remotes.forget(vpc)
             state.up = False
             state.gateways.clear()
             return True
