@@ -12,7 +12,6 @@ from netclaim.kube.apply import execute
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import AlreadyExists, ApiError, Conflict
 from netclaim.kube.events import EventRecorder
-from netclaim.kube.namespaces import unless_going
 from netclaim.kube.objects import key_of
 from netclaim.kube.writes import AddFinalizer, Create, Write
 from nso.steps import EachOf, InIpam, Plan
@@ -46,25 +45,22 @@ class Executor:
     async def run(self, plan: Plan) -> None:
         """Carry out the steps in order; those behind a hold on an object that turned out to be going are left out.
 
-        So are those behind a write that the cell refused because the namespace is going: its objects follow.
-
         Raises:
             NameTaken: an IPClaim to create exists; nothing behind that step was done.
             IpamRefused: another write at the IPAM control plane failed; likewise.
             ApiError: a write at the cell failed; likewise.
         """
-        with unless_going():
-            for step in plan:
-                if isinstance(step, EachOf):
-                    await self._each(step.writes)
-                elif isinstance(step, InIpam):
-                    await self._in_ipam(step.write)
-                elif isinstance(step.write, AddFinalizer):
-                    hold = step.write
-                    if await self.cell.add_finalizer(hold.resource, hold.obj, hold.finalizer) is None:
-                        return
-                else:
-                    await self._in_cell(step.write)
+        for step in plan:
+            if isinstance(step, EachOf):
+                await self._each(step.writes)
+            elif isinstance(step, InIpam):
+                await self._in_ipam(step.write)
+            elif isinstance(step.write, AddFinalizer):
+                hold = step.write
+                if await self.cell.add_finalizer(hold.resource, hold.obj, hold.finalizer) is None:
+                    return
+            else:
+                await self._in_cell(step.write)
 
     async def _in_cell(self, write: Write) -> None:
         try:

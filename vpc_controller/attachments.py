@@ -18,12 +18,11 @@ from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
 from netclaim.kube.events import EventRecorder
-from netclaim.kube.namespaces import unless_going
 from netclaim.kube.objects import uid_of
 from vpc_controller import facts
 from vpc_controller.attachment_plan import Attach, LetGo, Observed, Plan, Protect, Step, exhausted, plan
 from vpc_controller.drawing import Drawing, ExhaustedError
-from vpc_controller.identifiers import Draw, chosen, held_attachment, value_of
+from vpc_controller.identifiers import Draw, chosen, held_attachment, labelled, value_of
 
 BY_VPC_NAME: Final = "vpc-name"
 BY_CLAIM: Final = "claim"
@@ -49,17 +48,19 @@ class Attachments:
         self._drawing = drawing
         self._recorder = recorder
         self._mode = mode
+        self._wait_for_identifier: dict[Key, int | None] = {}
+        """Interfaces for which their VPC had no identifier left when they were looked at last, with that VPC."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Observe, plan, apply; again after each step whose outcome the rest depends on."""
+        self._wait_for_identifier.pop(key, None)
         seen: Observed | None = self._observe(key)
-        with unless_going():
-            while seen is not None:
-                planned = plan(seen, self._mode)
-                await self._execute(planned)
-                if planned.waits:
-                    return FRESH.total_seconds()
-                seen = await self._advance(planned.then, seen)
+        while seen is not None:
+            planned = plan(seen, self._mode)
+            await self._execute(planned)
+            if planned.waits:
+                return FRESH.total_seconds()
+            seen = await self._advance(planned.then, seen)
         return None
 
     async def _execute(self, planned: Plan) -> None:
@@ -77,6 +78,7 @@ class Attachments:
                 try:
                     return replace(seen, identifier=await self._drawing.draw(step))
                 except ExhaustedError:
+                    self._wait_for_identifier[step.holder.namespace, step.holder.name] = step.vpc
                     await self._execute(exhausted(seen))
                     return None
             case Attach(attachment):
@@ -85,6 +87,11 @@ class Attachments:
             case LetGo(interface):
                 await self._let_go(interface)
         return None
+
+    def keys_that_wait(self, identifier: Raw) -> Iterable[Key]:
+        """Keys of the interfaces for which the identifier's VPC was full: a value that comes free is one of theirs."""
+        vpc = value_of(labelled(identifier)[0], identity.VPC_BITS)
+        return [key for key, full in self._wait_for_identifier.items() if full == vpc]
 
     async def _let_go(self, interface: NetworkInterface) -> None:
         """Drop `attached` when there is no attachment: asked live, since addresses are given away after this."""

@@ -14,7 +14,6 @@ from netclaim.api.networking import NetworkContext, Subnet
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.events import EventRecorder
-from netclaim.kube.namespaces import unless_going
 from vpc_controller.drawing import Drawing, ExhaustedError
 from vpc_controller.identifiers import chosen, held_vpc, value_of
 from vpc_controller.vpc_plan import Observed, exhausted, plan
@@ -44,8 +43,7 @@ class Vpcs:
                 planned = plan(replace(seen, identifier=await self._drawing.draw(planned.draw)))
             except ExhaustedError:
                 planned = exhausted(seen)
-        with unless_going():
-            await apply.execute(self._cluster, planned.writes, self._recorder)
+        await apply.execute(self._cluster, planned.writes, self._recorder)
 
     def _observe(self, key: Key) -> Observed:
         context = self._cluster.store(resources.NETWORK_CONTEXTS).get(key)

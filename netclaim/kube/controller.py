@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from netclaim.api.meta import Key, Raw
-from netclaim.kube import metrics
+from netclaim.kube import metrics, namespaces
 from netclaim.kube.backoff import jittered
 from netclaim.kube.errors import ApiError, Conflict, LeadershipLost, Lost, ServerError, Throttled
 from netclaim.kube.flight import Expectation, Flight, current
@@ -31,6 +31,7 @@ KeysOf: TypeAlias = Callable[[Raw], Iterable[Key]]
 HOLD: Final = 5.0
 """Seconds that a key waits for its writes to show in the stores before they are read live."""
 
+_RESULTS: Final = ("success", "requeue_after", "error", "not_leading", "namespace_going")
 
 _PASSING: Final[tuple[tuple[type[ApiError], float], ...]] = (
     (Conflict, 1.0),
@@ -60,8 +61,9 @@ class Controller:
     """Runs `reconcile` for keys, never twice at once for one, level-triggered.
 
     `reconcile` returns None, or the seconds after which to look again. What it raises is logged once per key and
-    reason, and the key comes again after a delay that doubles from 5 ms to `backoff_max`. `timeout` seconds bound one
-    run. Every key of the first watched reflector is looked at again every `resync` seconds, spread over that time.
+    reason, and the key comes again after a delay that doubles from 5 ms to `backoff_max`. A write that is refused
+    because the namespace is going ends the run as well, and is nobody's failure. `timeout` seconds bound one run. Every
+    key of the first watched reflector is looked at again every `resync` seconds, spread over that time.
     """
 
     def __init__(
@@ -90,6 +92,9 @@ class Controller:
         self._ran = False
         metrics.MAX_WORKERS.labels(name).set(workers)
         self._errors = metrics.RECONCILE_ERRORS.labels(name)
+        self._time = metrics.RECONCILE_TIME.labels(name)
+        self._active = metrics.ACTIVE_WORKERS.labels(name)
+        self._results = {result: metrics.RECONCILES.labels(name, result) for result in _RESULTS}
 
     # -- what wakes it ---------------------------------------------------------------------------------------------
 
@@ -178,7 +183,7 @@ class Controller:
 
     async def _work(self) -> None:
         while (key := await self.queue.get()) is not None:
-            metrics.ACTIVE_WORKERS.labels(self.name).inc()
+            self._active.inc()
             flight = Flight(self._leads)
             try:
                 await self._reconcile_once(key, flight)
@@ -188,8 +193,10 @@ class Controller:
                 self.queue.done(key)
                 raise
             finally:
-                metrics.ACTIVE_WORKERS.labels(self.name).dec()
+                self._active.dec()
             self._finish(key, flight)
+            # A reconcile that had nothing to do never waited: the lease and the watches come in between.
+            await asyncio.sleep(0)
 
     def _finish(self, key: Key, flight: Flight) -> None:
         pending = [future for each in flight.expectations if (future := each.future()) is not None]
@@ -227,7 +234,7 @@ class Controller:
         token = current.set(flight)
         result = "error"
         with structlog.contextvars.bound_contextvars(
-            controller=self.name, key="/".join(part for part in key if part), reconcile_id=uuid.uuid4().hex[:8]
+            controller=self.name, key="/".join(part for part in key if part), reconcile_id=secrets.token_hex(4)
         ):
             limit = asyncio.timeout(self._timeout)
             try:
@@ -240,7 +247,11 @@ class Controller:
                 text = f"took longer than {self._timeout:g} s and was stopped" if limit.expired() else str(error)
                 self._failed(key, text or "timed out", None)
             except ApiError as error:
-                self._failed(key, str(error), error)
+                if namespaces.is_going(error):
+                    result = "namespace_going"
+                    log.debug("left alone, again in %.1f s: %s", self.queue.retry(key), error)
+                else:
+                    self._failed(key, str(error), error)
             except Exception as error:  # noqa: BLE001 - whatever it is, the other keys go on
                 self._failed(key, f"{type(error).__name__}: {error}", error)
             else:
@@ -248,8 +259,8 @@ class Controller:
                 self._succeeded(key, again)
             finally:
                 current.reset(token)
-                metrics.RECONCILES.labels(self.name, result).inc()
-                metrics.RECONCILE_TIME.labels(self.name).observe(time.monotonic() - started)
+                self._results[result].inc()
+                self._time.observe(time.monotonic() - started)
 
     def _succeeded(self, key: Key, again: float | None) -> None:
         self.queue.forget(key)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator
+from typing import Final
 
-from netclaim.kube.errors import Forbidden
+from netclaim.kube.errors import ApiError, Forbidden
 
-log = logging.getLogger(__name__)
-
-_CAUSE = "NamespaceTerminating"
+_CAUSE: Final = "NamespaceTerminating"
 
 
-@contextlib.contextmanager
-def unless_going() -> Iterator[None]:
-    """Give up quietly when a write is refused because the namespace is going.
+def is_going(error: ApiError) -> bool:
+    """Whether a write was refused because its namespace is being deleted.
 
-    Its objects are deleted one kind after the other, so one can still look alive while what it needs is gone; its own
-    deletion follows and wakes the reconciler again.
+    Objects of such a namespace are deleted one kind after the other, so one can still look alive while what it needs is
+    gone; its own deletion follows and wakes its reconciler.
     """
-    try:
-        yield
-    except Forbidden as error:
-        causes = error.details.get("causes") or ()
-        if not any(cause.get("reason") == _CAUSE for cause in causes):
-            raise
-        log.debug("left alone: %s", error)
+    causes = error.details.get("causes") or () if isinstance(error, Forbidden) else ()
+    return any(cause.get("reason") == _CAUSE for cause in causes)

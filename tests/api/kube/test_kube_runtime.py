@@ -1,9 +1,11 @@
 """The runtime against a real API server: what spec and code rely on is what the server does."""
 
 import asyncio
+import secrets
 from contextlib import aclosing
 
 import pytest
+from prometheus_client import REGISTRY
 
 from netclaim.api.meta import Key
 from netclaim.api.resources import CLAIMS, CONFIG_MAPS, EVENTS, LEASES, NAMESPACES
@@ -153,6 +155,37 @@ async def test_every_run_of_a_controller_sees_its_own_last_write(cell: Client, s
     assert stale == []
     for task in tasks:
         task.cancel()
+
+
+async def test_a_write_into_a_namespace_that_goes_is_nobodys_failure(cell: Client) -> None:
+    """T07: what lives in it is deleted one kind after the other; what a controller still misses there is let be."""
+    going = f"runtime-{secrets.token_hex(3)}"
+    await cell.create(NAMESPACES, {"metadata": {"name": going}})
+    held = config_map(going, "held")
+    held["metadata"]["finalizers"] = ["netclaim.test/held"]
+    held = await cell.create(CONFIG_MAPS, held)
+    await cell.delete(NAMESPACES, None, going)
+    cluster = Cluster(cell)
+    maps = cluster.reflect(CONFIG_MAPS, namespace=going)
+    runs = 0
+
+    async def reconcile(key: Key) -> float | None:
+        nonlocal runs
+        runs += 1
+        await cluster.create(CONFIG_MAPS, config_map(key[0], "missing"), field_manager="test")
+        return None
+
+    controller = Controller("maker-in-a-going-namespace", reconcile)
+    controller.watch(maps, own_key)
+    tasks = [asyncio.create_task(run_reflectors(cluster)), asyncio.create_task(controller.run())]
+    try:
+        await until(lambda: runs > 1, what="tried again")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await cluster.drop_finalizer(CONFIG_MAPS, held, "netclaim.test/held")
+    assert REGISTRY.get_sample_value("controller_runtime_reconcile_errors_total", {"controller": controller.name}) == 0
 
 
 async def test_events_are_accepted_and_counted(cell: Client, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,25 @@ async def test_the_next_run_of_a_key_sees_what_the_last_one_wrote(server: FaultS
         assert counter.queue.at_rest
 
 
+async def test_many_keys_that_need_nothing_leave_the_loop_to_the_lease_and_the_watches() -> None:
+    """T21, T22: the pass over 10,000 objects after a restart waits for nothing, and still nobody starves."""
+    done = 0
+
+    async def reconcile(_: Key) -> None:
+        nonlocal done
+        done += 1
+
+    idle = Controller("idle", reconcile, workers=4)
+    for number in range(1000):
+        idle.enqueue(("shop", str(number)))
+    turns = 0
+    async with working(idle):
+        while done < 1000:
+            await asyncio.sleep(0)
+            turns += 1
+    assert turns >= 1000 / idle.workers
+
+
 async def test_a_key_whose_watch_is_late_is_read_live(
     server: FaultServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
