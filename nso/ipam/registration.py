@@ -60,6 +60,7 @@ def build(
     recorder: EventRecorder | None = None,
     *,
     removal_grace: float = REMOVAL_GRACE,
+    claim_workers: int = CLAIM_WORKERS,
 ) -> Controllers:
     """The controllers over `cluster`, wired to its reflectors; whoever calls this runs them."""
     waiting, pool_waiting = Waiting(), Waiting()
@@ -71,7 +72,7 @@ def build(
         Pools(cluster, project, allocator, pool_waiting, linger=settings.pool_linger, grace=removal_grace).reconcile,
         workers=4,
     )
-    claims = Controller("ipam-claims", Claims(cluster, project, allocator, recorder).reconcile, workers=CLAIM_WORKERS)
+    claims = Controller("ipam-claims", Claims(cluster, project, allocator, recorder).reconcile, workers=claim_workers)
     allocations = Controller(
         "ipam-allocations", Allocations(cluster, project, grace=settings.orphan_grace).reconcile, workers=2
     )

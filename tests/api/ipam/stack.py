@@ -16,7 +16,7 @@ from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster, run_reflectors
 from netclaim.kube.errors import AlreadyExists, Lost, NotFound
 from nso.ipam import invariants
-from nso.ipam.registration import Controllers, build
+from nso.ipam.registration import CLAIM_WORKERS, Controllers, build
 from tests.control_plane import ControlPlane
 from tests.waiting import until
 
@@ -30,6 +30,7 @@ class Settings:
     pool_linger: float = 600.0
     orphan_grace: float = 1.0
     removal_grace: float = 0.5
+    claim_workers: int = CLAIM_WORKERS
 
 
 @asynccontextmanager
@@ -38,7 +39,7 @@ async def running(kubeconfig: str, settings: Settings | None = None) -> AsyncIte
     client = await Client.connect(kubeconfig, user_agent="netclaim-tests-ipam")
     cluster = Cluster(client)
     chosen = settings or Settings()
-    controllers = build(cluster, chosen, removal_grace=chosen.removal_grace)
+    controllers = build(cluster, chosen, removal_grace=chosen.removal_grace, claim_workers=chosen.claim_workers)
     reflectors = asyncio.create_task(run_reflectors(cluster))
     async with asyncio.timeout(60):
         for reflector in cluster.reflectors:

@@ -1,6 +1,6 @@
-"""A leader that plans from what it saw last, which may be old, and may crash after any durable step."""
+"""A leader that plans from what it saw last, which may be old, and may crash or be overtaken after any answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from netclaim.api.meta import Key, Raw
@@ -32,6 +32,7 @@ class Leader:
         self.lists: dict[Resource, list[Raw]] = {}
         self.suspects = Suspects(GRACE)
         self.steps_left: int | None = None
+        self.meanwhile: Callable[[], None] | None = None
         for kind in KINDS:
             self.sync(kind)
 
@@ -52,21 +53,31 @@ class Leader:
     def now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.world.seconds)
 
-    def durable(self) -> None:
-        """Called after every write that took effect."""
-        if self.steps_left is not None:
-            self.steps_left -= 1
-            if self.steps_left <= 0:
-                raise Crashed
+    def answered(self) -> None:
+        """Called after every write that took effect and every live read that counts."""
+        if self.steps_left is None:
+            return
+        self.steps_left -= 1
+        if self.steps_left > 0:
+            return
+        if self.meanwhile is None:
+            raise Crashed
+        self.steps_left = None
+        self.meanwhile()
 
-    def reconcile(self, kind: Resource, key: Key, crash_after: int | None = None) -> None:
-        """One reconcile of one object as far as it gets."""
+    def reconcile(
+        self, kind: Resource, key: Key, stop_after: int | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        """One reconcile of one object as far as it gets.
+
+        After `stop_after` answers it crashes, or, with `meanwhile`, is paused while that happens.
+        """
         raw = next(
             (raw for raw in self.lists[kind] if (raw["metadata"]["namespace"], raw["metadata"]["name"]) == key), None
         )
         if raw is None:
             return
-        self.steps_left = crash_after
+        self.steps_left, self.meanwhile = stop_after, meanwhile
         try:
             if kind is IP_CLASSES:
                 self._carry_out(Plan(tuple(classes.plan(ClassView.of(raw), raw, self.seen, self.now))))
@@ -79,7 +90,7 @@ class Leader:
         except (Crashed, ApiError):
             pass
         finally:
-            self.steps_left = None
+            self.steps_left = self.meanwhile = None
 
     # -- claims ----------------------------------------------------------------------------------------------------
 
@@ -114,7 +125,7 @@ class Leader:
             if not (same and live and live.cidr in {None, allocation.block}):
                 self._give_back(allocation)
             return
-        self.durable()
+        self.answered()
 
     def _hold(self, step: HoldPool) -> bool:
         raw = self.world.get(IP_POOLS, step.pool.key)
@@ -122,9 +133,9 @@ class Leader:
             return False
         write = pools.annotate(step.pool, step.pool.with_hold(step.claim_uid))
         self.world.execute(write)
-        self.durable()
-        fresh = self.world.get(IP_POOLS, step.pool.key)
-        return fresh is not None and not PoolView.of(fresh).going
+        answer = self.world.get(IP_POOLS, step.pool.key)
+        self.answered()
+        return answer is not None and not PoolView.of(answer).going
 
     # -- allocations -----------------------------------------------------------------------------------------------
 
@@ -135,7 +146,7 @@ class Leader:
                     made = self.world.create(IP_ALLOCATIONS, step.to_raw(offer, step.exact))
                 except AlreadyExists:
                     return None
-                self.durable()
+                self.answered()
                 return AllocationView.of(made)
             space = self.seen.index(offer.pool.key, offer.shape).space(offer.space)
             while True:
@@ -149,12 +160,13 @@ class Leader:
                     raw = self.world.create(IP_ALLOCATIONS, step.to_raw(offer, offer.shape.block(number)))
                 except AlreadyExists:
                     continue
-                self.durable()
+                self.answered()
                 return self._confirm(offer.pool, AllocationView.of(raw))
         return None
 
     def _confirm(self, pool: PoolView, allocation: AllocationView) -> AllocationView | None:
         raw = self.world.get(IP_POOLS, pool.key)
+        self.answered()
         if raw is not None and raw["metadata"]["uid"] == pool.id.uid and not PoolView.of(raw).going:
             return allocation
         self._give_back(allocation)
@@ -162,7 +174,7 @@ class Leader:
 
     def _give_back(self, allocation: AllocationView) -> None:
         self.world.execute(Delete(IP_ALLOCATIONS, allocation.key, allocation.id.uid))
-        self.durable()
+        self.answered()
 
     def _allocation(self, allocation: AllocationView) -> None:
         if allocation.purpose is Purpose.COOLING:
@@ -221,7 +233,7 @@ class Leader:
             if not (same and live and live.cidr in {None, carve.block}):
                 self._give_back(carve)
             return
-        self.durable()
+        self.answered()
 
     def _remove(self, pool: PoolView, fill: pools.Fill | None) -> None:
         since = pool.removing or pool.raw["metadata"]["deletionTimestamp"]
@@ -243,4 +255,4 @@ class Leader:
             if before is not None and (before.get("status") or {}) == step.status:
                 continue
             self.world.execute(step)
-            self.durable()
+            self.answered()

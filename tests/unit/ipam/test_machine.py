@@ -5,6 +5,7 @@ The long run takes 10^6 steps:
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import settings
@@ -39,8 +40,11 @@ ALWAYS = {
 BLOCKS = [f"block-{number}" for number in range(5)]
 RANGES = ["range-a", "range-b", "upper-a"]
 NETWORKS = ["a", "b"]
-CRASHES = st.one_of(st.none(), st.none(), st.integers(1, 3))
+CRASHES = st.one_of(st.none(), st.none(), st.integers(1, 4))
 LEADERS = st.integers(0, 1)
+WHICH = st.integers(0, 9)
+EVENTS = st.sampled_from(["nothing", "pool", "claims", "clearance"])
+"""What users do while a leader is paused."""
 
 
 def small_project() -> World:
@@ -55,7 +59,7 @@ def small_project() -> World:
     ):
         world.put(IP_CLASSES, raw)
     world.put(IP_POOLS, root_pool("root", "10.0.0.0/28", "upper", ready=False))
-    world.put(IP_POOLS, root_pool("loose", "10.1.0.0/30", "loose", ready=False))
+    world.put(IP_POOLS, root_pool("loose", "10.1.0.0/31", "loose", ready=False))
     return world
 
 
@@ -67,12 +71,13 @@ def scope(network: str) -> Raw:
 
 
 class TwoLeaders(RuleBasedStateMachine):
-    """Random orders of creating, deleting, seeing, acting, crashing and waiting."""
+    """Random orders of creating, deleting, seeing, acting, crashing, being overtaken and waiting."""
 
     @initialize()
     def begin(self) -> None:
         self.world = small_project()
         self.rounds = 0
+        self.deleted_by_users: set[str] = set()
         self.checked: Snapshot | None = None
         self.leaders = [Leader(self.world), Leader(self.world)]
         for leader in self.leaders:
@@ -113,7 +118,7 @@ class TwoLeaders(RuleBasedStateMachine):
     def act_on_claim(self, number: int, name: str, crash: int | None) -> None:
         self.leaders[number].reconcile(IP_CLAIMS, (PROJECT, name), crash)
 
-    @rule(number=LEADERS, which=st.integers(0, 9), crash=CRASHES)
+    @rule(number=LEADERS, which=WHICH, crash=CRASHES)
     def act_on_pool(self, number: int, which: int, crash: int | None) -> None:
         self.act_on(IP_POOLS, number, which, crash)
 
@@ -135,15 +140,69 @@ class TwoLeaders(RuleBasedStateMachine):
             leader.reconcile(IP_POOLS, (raw["metadata"]["namespace"], raw["metadata"]["name"]))
         leader.sync(IP_POOLS)
 
-    @rule(which=st.integers(0, 9))
+    @rule(number=LEADERS, name=st.sampled_from(BLOCKS + RANGES), after=st.integers(1, 4), which=WHICH, event=EVENTS)
+    def is_overtaken_at_a_claim(self, number: int, name: str, after: int, which: int, event: str) -> None:
+        """Paused in the middle of a claim, for longer than its lease: the other has done everything by then."""
+        self.leaders[number].reconcile(IP_CLAIMS, (PROJECT, name), after, self.events(number, which, event))
+
+    @rule(number=LEADERS, at=WHICH, after=st.integers(1, 4), which=WHICH, event=EVENTS)
+    def is_overtaken_at_a_pool(self, number: int, at: int, after: int, which: int, event: str) -> None:
+        """The same in the middle of a pool."""
+        known = self.leaders[number].lists[IP_POOLS]
+        metadata = known[at % len(known)]["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        self.leaders[number].reconcile(IP_POOLS, key, after, self.events(number, which, event))
+
+    def events(self, number: int, which: int, event: str) -> Callable[[], None]:
+        """What happens while the leader of that number is paused."""
+
+        def meanwhile() -> None:
+            if event == "pool":
+                self.user_deletes_a_pool(which)
+            elif event == "claims":
+                for raw in self.world.listed(IP_CLAIMS)[which:]:
+                    self.release(raw["metadata"]["name"])
+            elif event == "clearance":
+                self.clearance(1 - number)
+                return
+            self.world.seconds += 3
+            self.everything(self.leaders[1 - number])
+
+        return meanwhile
+
+    @rule(number=LEADERS)
+    def clearance(self, number: int) -> None:
+        """A user wants the cascade gone: its blocks are released, its pools deleted, and both seen by one leader."""
+        leader = self.leaders[number]
+        for name in BLOCKS:
+            self.release(name)
+            leader.sync_all()
+            leader.reconcile(IP_CLAIMS, (PROJECT, name))
+        for which, _ in enumerate(self.world.listed(IP_POOLS)):
+            self.user_deletes_a_pool(which)
+        for _ in RANGES:
+            self.world.seconds += 3
+            leader.sync_all()
+            self.act_on_all_pools(number)
+
+    @rule(number=LEADERS, name=st.sampled_from(BLOCKS), loose=st.booleans())
+    def a_claim_comes_back_under_its_name(self, number: int, name: str, *, loose: bool) -> None:
+        """T06: one leader has seen all of it, the other acts for the old one, and dies behind its first write."""
+        self.release(name)
+        self.everything(self.leaders[number])
+        self.claim_block(name, NETWORKS[0], loose=loose)
+        self.leaders[1 - number].reconcile(IP_CLAIMS, (PROJECT, name), 1)
+
+    @rule(which=WHICH)
     def user_deletes_a_pool(self, which: int) -> None:
         """A pool of the cascade, under whatever is in it."""
         made = [raw for raw in self.world.listed(IP_POOLS) if raw["spec"].get("madeFor")]
         if made:
             metadata = made[which % len(made)]["metadata"]
+            self.deleted_by_users.add(metadata["uid"])
             self.world.delete(IP_POOLS, (metadata["namespace"], metadata["name"]))
 
-    @rule(number=LEADERS, which=st.integers(0, 9))
+    @rule(number=LEADERS, which=WHICH)
     def operator_deletes_an_allocation(self, number: int, which: int) -> None:
         """Of a claim or of a pool, by hand; one leader sees it at once, and its holder first."""
         listed = self.world.listed(IP_ALLOCATIONS)
@@ -205,6 +264,7 @@ class TwoLeaders(RuleBasedStateMachine):
         for pool in going:
             # One that a user deletes goes when those inside have left, and whoever wants it anew waits so long.
             assert occupants(pool, seen) or seen.range_claims(pool.key), pool.raw
+            assert pool.id.uid in self.deleted_by_users, pool.raw
             served.add(reasons.WAITING_FOR_POOL)
         for raw in self.world.listed(IP_CLAIMS):
             told = self.world.conditions(IP_CLAIMS, (PROJECT, raw["metadata"]["name"]))
@@ -234,3 +294,20 @@ TestTwoLeaders.settings = settings(
     stateful_step_count=int(os.environ.get("NETCLAIM_MACHINE_STEPS", "50")),
     deadline=None,
 )
+
+
+def test_a_pool_whose_range_was_just_taken_stays_until_that_is_told() -> None:
+    """T07: the rarest order of all, so it is played: a user clears everything between a hold and its claim's status."""
+    machine = TwoLeaders()
+    machine.begin()
+    machine.claim_block("block-0", "a", loose=False)
+    machine.act_on_everything(0)
+    machine.act_on_everything(0)
+    machine.claim_range("range-a")
+    machine.see_all(0)
+    machine.is_overtaken_at_a_claim(0, "range-a", after=1, which=0, event="clearance")
+    told = machine.world.get(IP_CLAIMS, (PROJECT, "range-a"))
+    assert told
+    assert told["status"]["cidr"]
+    machine.nothing_is_given_twice()
+    machine.teardown()
