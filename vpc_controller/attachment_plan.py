@@ -135,7 +135,7 @@ def _conflict(seen: Observed, interface: NetworkInterface) -> Verdict | None:
         return _name_conflict(interface, attachment)
     if attachment is not None and (attachment.is_going or not is_of_this_life(attachment, interface)):
         return reasons.ATTACHMENT_BEING_RELEASED(name=attachment.name, holder=facts.holder(attachment))
-    if definition is not None and not _is_definition_ours(definition):
+    if definition is not None and not nad.is_ours(definition):
         return _name_conflict(interface, definition)
     return None
 
@@ -147,26 +147,6 @@ def _name_conflict(interface: NetworkInterface, found: VPCAttachment | NetworkAt
         name=found.name,
         owner=facts.owner_of(found),
     )
-
-
-def _is_definition_ours(definition: NetworkAttachmentDefinition) -> bool:
-    """Whether we made the definition: for an attachment of its name, of this or an earlier life."""
-    owner = definition.controller_ref
-    if not definition.metadata.owner_references:
-        return _is_orphan(definition)
-    return (
-        owner is not None
-        and owner.kind == resources.ATTACHMENTS.kind
-        and owner.api_version.partition("/")[0] == resources.CLOUD
-        and owner.name == definition.name
-    )
-
-
-def _is_orphan(definition: NetworkAttachmentDefinition) -> bool:
-    """Whether nobody owns what is word for word ours: its attachment was deleted, and it was asked to stay."""
-    vpc, mine = (definition.metadata.labels.get(label, "") for label in (cloud.VPC_LABEL, cloud.VPC_ATTACHMENT_LABEL))
-    is_ours = definition.spec.config == nad.config(definition.namespace, definition.name, vpc, mine)
-    return is_ours and not definition.metadata.owner_references
 
 
 def _precondition(interface: NetworkInterface, vpc: VPC | None) -> Verdict | None:
@@ -263,14 +243,34 @@ def _realize(
         )
     return [
         *_spec_writes(interface, attachment, mode),
-        ApplyStatus(resources.ATTACHMENTS, attachment.key, status, manager=VPC_CONTROLLER, owns=ATTACHMENT_OWNED),
+        ApplyStatus(
+            resources.ATTACHMENTS,
+            attachment.key,
+            status,
+            manager=VPC_CONTROLLER,
+            owns=ATTACHMENT_OWNED,
+            resource_version=_fence(attachment, vpc, mine),
+        ),
         *_definition_writes(seen.definition, nad.render(attachment, vpc, mine)),
         *_tell(seen, prepared, vpc=vpc),
     ]
 
 
+def _fence(attachment: VPCAttachment, vpc: str, mine: str) -> str | None:
+    """The version over which an identity is said for the first time, or another one.
+
+    So it never changes under a node that claims the attachment in the same moment, nor by a leader that was thought
+    gone and wakes up.
+    """
+    said = (attachment.status.vpc, attachment.status.vpc_attachment)
+    return attachment.metadata.resource_version if said != (vpc, mine) else None
+
+
 def _spec_writes(interface: NetworkInterface, attachment: VPCAttachment, mode: AttachmentMode) -> list[Write]:
-    """Bring the spec in line; while a node has the attachment, its holder and mode stay as they are."""
+    """Bring the spec in line; while a node has the attachment, its holder and mode stay as they are.
+
+    Over the version in which that was seen: a node that claims it in the same moment is not given another holder.
+    """
     writes: list[Write] = []
     claim_uid = _claim_uid(interface)
     if not facts.are_empty(attachment):
@@ -280,7 +280,12 @@ def _spec_writes(interface: NetworkInterface, attachment: VPCAttachment, mode: A
         raw: Raw = {
             "apiVersion": resources.ATTACHMENTS.api_version,
             "kind": resources.ATTACHMENTS.kind,
-            "metadata": {"name": attachment.name, "namespace": attachment.namespace, "uid": attachment.uid},
+            "metadata": {
+                "name": attachment.name,
+                "namespace": attachment.namespace,
+                "uid": attachment.uid,
+                "resourceVersion": attachment.metadata.resource_version,
+            },
             "spec": wanted.to_dict(),
         }
         writes.append(Apply(resources.ATTACHMENTS, raw, manager=VPC_CONTROLLER))
@@ -352,7 +357,7 @@ def _release(seen: Observed) -> Plan:
         return Plan(_tell(seen, verdict))
     definition = seen.definition
     left: tuple[Write, ...] = ()
-    if definition is not None and attachment is None and _is_orphan(definition):
+    if definition is not None and attachment is None and nad.is_orphan(definition):
         left = (Delete(resources.NADS, definition.key, definition.uid),)
     if interface is not None and interface.has_finalizer(cloud.ATTACHED_FINALIZER):
         return Plan(left, then=LetGo(interface))

@@ -138,6 +138,7 @@ def _attachments(follows: Reflectors, reconciler: Attachments) -> Controller:
         when=changed_meta_or_spec | status_changed(_conditions),
     )
     controller.watch(follows.identifiers, _holder_of("NetworkInterface"), when=changed_meta_or_spec)
+    controller.watch(follows.identifiers, reconciler.keys_that_wait, when=_appeared_or_went)
     return controller
 
 

@@ -12,6 +12,7 @@ from netclaim.api import cloud, resources
 from netclaim.api.cloud import VPCAttachment
 from netclaim.api.meta import KubeObject
 from netclaim.api.networking import NetworkInterface
+from netclaim.api.resources import Resource
 from netclaim.kube.writes import Owned
 
 FIELDS: Final = frozenset(
@@ -66,16 +67,19 @@ def is_of_interface(attachment: VPCAttachment) -> bool:
 
     Whoever deletes an interface and asks to orphan what it owns leaves an attachment without owner, held by us.
     """
-    owner = attachment.controller_ref
     if not attachment.metadata.owner_references:
         ref = attachment.spec.interface_ref
         return attachment.has_finalizer(cloud.IN_USE_FINALIZER) and ref is not None and ref.name == attachment.name
-    return (
-        owner is not None
-        and owner.kind == resources.INTERFACES.kind
-        and owner.api_version.partition("/")[0] == resources.NETWORKING
-        and owner.name == attachment.name
-    )
+    return is_of_namesake(attachment, resources.INTERFACES)
+
+
+def is_of_namesake(found: KubeObject, owners: Resource) -> bool:
+    """Whether its controller is an object of that kind and of its own name, of this or an earlier life."""
+    owner = found.controller_ref
+    if owner is None:
+        return False
+    group, _, _ = owner.api_version.partition("/")
+    return (group, owner.kind, owner.name) == (owners.group, owners.kind, found.name)
 
 
 def owner_of(found: KubeObject) -> str:

@@ -11,7 +11,9 @@ from typing import Final
 
 from netclaim.api import cloud, resources
 from netclaim.api.cloud import VPCAttachment
+from netclaim.api.cni import NetworkAttachmentDefinition
 from netclaim.api.meta import Raw
+from vpc_controller import facts
 
 PLUGIN: Final = "netclaim-cni"
 CNI_VERSION: Final = "1.0.0"
@@ -47,3 +49,15 @@ def render(owner: VPCAttachment, vpc: str, attachment: str) -> Raw:
         },
         "spec": {"config": config(owner.namespace, owner.name, vpc, attachment)},
     }
+
+
+def is_ours(definition: NetworkAttachmentDefinition) -> bool:
+    """Whether we made the definition: for an attachment of its name, of this or an earlier life."""
+    return is_orphan(definition) or facts.is_of_namesake(definition, resources.ATTACHMENTS)
+
+
+def is_orphan(definition: NetworkAttachmentDefinition) -> bool:
+    """Whether nobody owns what is word for word ours: its attachment was deleted, and it was asked to stay."""
+    vpc, mine = (definition.metadata.labels.get(label, "") for label in (cloud.VPC_LABEL, cloud.VPC_ATTACHMENT_LABEL))
+    is_word_for_word = definition.spec.config == config(definition.namespace, definition.name, vpc, mine)
+    return is_word_for_word and not definition.metadata.owner_references

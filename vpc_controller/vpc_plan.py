@@ -105,9 +105,17 @@ def _networks(subnets: tuple[Subnet, ...]) -> list[str]:
 
 
 def _status(seen: Observed, context: NetworkContext, vpc: str | None, verdict: Verdict) -> Write:
+    """The status of the VPC; another identity than the present one only over the version that was seen.
+
+    So a leader that was thought gone and wakes up does not overtake its successor.
+    """
+    is_other = seen.vpc is not None and seen.vpc.status.vpc != vpc
+    version = seen.vpc.metadata.resource_version if seen.vpc is not None and is_other else None
     generation = seen.vpc.metadata.generation if seen.vpc else 1
     status: Raw = {"conditions": [verdict.condition(READY, generation)]} | ({"vpc": vpc} if vpc else {})
-    return ApplyStatus(resources.VPCS, context.key, status, manager=VPC_CONTROLLER, owns=OWNED)
+    return ApplyStatus(
+        resources.VPCS, context.key, status, manager=VPC_CONTROLLER, owns=OWNED, resource_version=version
+    )
 
 
 def _conflict(vpc: VPC, context: NetworkContext) -> tuple[Write, ...]:

@@ -9,17 +9,24 @@ import pytest
 from netclaim.api.resources import NAMESPACES
 from netclaim.kube.client import Client
 from netclaim.kube.errors import AlreadyExists
-from tests.api.vpc.world import SYSTEM, Program, World, controller
+from tests.api.vpc.invariants import sound
+from tests.api.vpc.programs import Program, controller
+from tests.api.vpc.world import SYSTEM, World
 from tests.control_plane import ControlPlane
+
+
+@pytest.fixture(scope="package", autouse=True)
+async def system_namespace(cell: Client) -> None:
+    """Where identifiers, advertisements and the Lease are."""
+    with contextlib.suppress(AlreadyExists):
+        await cell.create(NAMESPACES, {"metadata": {"name": SYSTEM}})
 
 
 @pytest.fixture(scope="module")
 async def vpc_controller(
-    control_plane: ControlPlane, cell: Client, tmp_path_factory: pytest.TempPathFactory
+    control_plane: ControlPlane, system_namespace: None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Program]:
     """The program in Netns mode; its log holds no traceback when it ends."""
-    with contextlib.suppress(AlreadyExists):
-        await cell.create(NAMESPACES, {"metadata": {"name": SYSTEM}})
     log: Path = tmp_path_factory.mktemp("vpc-controller") / "log"
     async with controller(control_plane, log) as program:
         await program.says("working:", timeout=60.0)
@@ -30,7 +37,10 @@ async def vpc_controller(
 
 @pytest.fixture
 async def world(vpc_controller: Program, cell: Client, namespace: str) -> AsyncIterator[World]:
-    """A namespace; everything in it must be gone in the end."""
+    """A namespace; what a test leaves in it comes to an order without a violation (T04), and then all of it goes."""
     made = World(cell, namespace)
     yield made
-    await made.close()
+    try:
+        await sound(cell, namespace)
+    finally:
+        await made.close()

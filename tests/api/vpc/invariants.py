@@ -11,6 +11,7 @@ from netclaim.api import cloud, resources
 from netclaim.api.conditions import status_of
 from netclaim.kube.client import Client
 from tests.api.vpc.world import SYSTEM
+from tests.waiting import until
 
 Raw = dict[str, Any]
 Identity = tuple[str, str]
@@ -54,6 +55,17 @@ async def violations(cell: Client, *namespaces: str) -> list[str]:
     found = await Cell.read(cell, *namespaces)
     unheard = _claims_that_were_not_told(found)
     return [*_identities(found), *_holders(found), *_attachments(found), *_promises(found), *unheard]
+
+
+async def sound(cell: Client, *namespaces: str, within: float = 60.0) -> None:
+    """Wait until nothing is wrong in these namespaces, which are at rest but for what the controller has to do."""
+
+    async def nothing_is_wrong() -> bool:
+        found = await violations(cell, *namespaces)
+        assert found == []
+        return True
+
+    await until(nothing_is_wrong, timeout=within, what="an order without a violation", interval=0.2)
 
 
 async def broken_promises(cell: Client, *namespaces: str) -> list[str]:

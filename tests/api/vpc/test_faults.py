@@ -11,11 +11,11 @@ import pytest
 
 from netclaim.api import resources
 from netclaim.kube.client import Client
-from tests.api.vpc.invariants import violations
-from tests.api.vpc.world import Program, World
+from tests.api.vpc.invariants import sound
+from tests.api.vpc.programs import Program
+from tests.api.vpc.world import World
 from tests.control_plane import ControlPlane
 from tests.faults.gateway import Gateway
-from tests.waiting import until
 
 NAMES = [f"web-{number}-eth0" for number in range(12)]
 SEEDS = range(1, 1 + int(os.environ.get("NETCLAIM_FAULT_RUNS", "1")))
@@ -64,7 +64,7 @@ async def test_an_api_server_that_fails_in_every_way_leaves_no_half_attachment_a
                     await world.interface(name, number=number + 2)
                 for name in NAMES:
                     await world.says(resources.CLAIMS, name, "Prepared", "True", timeout=SETTLED)
-            await _whole(cell, namespace)
+            await sound(cell, namespace, within=SETTLED)
             async with faults(gateway, seed):
                 for name in NAMES[:4]:
                     await world.attach(name, node)
@@ -72,13 +72,6 @@ async def test_an_api_server_that_fails_in_every_way_leaves_no_half_attachment_a
                 for name in NAMES[:4]:
                     await world.says(resources.CLAIMS, name, "Programmed", "True", timeout=SETTLED)
                 await world.close(within=SETTLED)
+            await sound(cell, namespace)
             assert program.tracebacks == []
         assert len(gateway.happened) >= 4
-
-
-async def _whole(cell: Client, namespace: str) -> None:
-    async def whole() -> bool:
-        assert await violations(cell, namespace) == []
-        return True
-
-    await until(whole, timeout=SETTLED, what="an order without a violation", interval=0.5)

@@ -12,8 +12,9 @@ from netclaim.api.resources import Resource
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError
 from tests.api.dying import BORN
-from tests.api.vpc.invariants import broken_promises, violations
-from tests.api.vpc.world import CONTEXT, SYSTEM, Program, World, controller
+from tests.api.vpc.invariants import broken_promises, sound, violations
+from tests.api.vpc.programs import Program, controller
+from tests.api.vpc.world import CONTEXT, SYSTEM, World
 from tests.control_plane import ControlPlane
 from tests.waiting import until
 
@@ -98,7 +99,7 @@ async def test_a_leader_that_pauses_and_one_that_is_killed_hand_over_under_load(
             second.kill()
             await until(lambda: first.log.read_text().count("working:") > 1, timeout=LEASE, what="the first leads")
             await prepared(2)
-        await until(lambda: _is_whole(cell, namespace), timeout=LEASE, what="an order without a violation")
+        await sound(cell, namespace, within=LEASE)
         await world.close()
         assert first.tracebacks == second.tracebacks == []
     holders: dict[str, set[str]] = {}
@@ -111,11 +112,6 @@ async def test_a_leader_that_pauses_and_one_that_is_killed_hand_over_under_load(
             identities.setdefault(one["metadata"]["uid"], set()).add((status["vpc"], status["vpcAttachment"]))
     assert len(identities) >= 6
     assert {uid: each for uid, each in identities.items() if len(each) > 1} == {}
-
-
-async def _is_whole(cell: Client, namespace: str) -> bool:
-    assert await violations(cell, namespace) == []
-    return True
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,9 @@
 from netclaim.api import networking, resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import NotFound
-from tests.api.vpc.world import SYSTEM, Program, World
+from tests.api.vpc.invariants import violations
+from tests.api.vpc.programs import Program
+from tests.api.vpc.world import World
 from tests.waiting import until
 
 
@@ -34,10 +36,5 @@ async def test_a_namespace_that_is_deleted_first_goes_without_a_trace_or_an_erro
         return False
 
     await until(gone, timeout=60.0, what="the namespace is gone")
-    held_here = [
-        one
-        for one in await cell.list(resources.IDENTIFIERS, SYSTEM)
-        if one["spec"]["holder"]["namespace"] == world.namespace
-    ]
-    assert held_here == []
+    assert await violations(cell, world.namespace) == []
     assert '"level":"error"' not in vpc_controller.log.read_text()

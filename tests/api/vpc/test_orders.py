@@ -13,7 +13,7 @@ from netclaim.api.resources import Resource
 from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import NotFound
-from tests.api.vpc.invariants import violations
+from tests.api.vpc.invariants import sound, violations
 from tests.api.vpc.test_attachments import identity_of
 from tests.api.vpc.world import CONTEXT, World
 from vpc_controller import drawing
@@ -79,11 +79,8 @@ async def test_a_context_of_the_same_name_is_another_network(world: World) -> No
 
     after = await world.eventually(moved, "the attachment is one of the new VPC")
     assert identity_of(after)[0] != identity_of(before)[0]
-
-    async def whole() -> bool:
-        return await violations(world.cell, world.namespace) == []
-
-    await world.eventually(whole, "the old identities are freed, and the definition says the new one")
+    # The old identities are freed, and the definition says the new one.
+    await sound(world.cell, world.namespace)
 
 
 async def test_a_vpc_that_was_orphaned_is_taken_over_by_the_next_context_of_its_name(world: World) -> None:
@@ -97,11 +94,8 @@ async def test_a_vpc_that_was_orphaned_is_taken_over_by_the_next_context_of_its_
     await world.prepared("web-0-eth0")
     vpc = await world.get(resources.VPCS, CONTEXT)
     assert [owner["uid"] for owner in vpc["metadata"]["ownerReferences"]] == [context["metadata"]["uid"]]
-
-    async def whole() -> bool:
-        return await violations(world.cell, world.namespace) == []
-
-    await world.eventually(whole, "the VPC's identity is held by the new context")
+    # The VPC's identity is held by the new context.
+    await sound(world.cell, world.namespace)
 
 
 async def test_a_node_of_the_same_name_does_not_inherit_what_its_predecessor_said(world: World) -> None:

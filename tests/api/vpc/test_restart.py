@@ -4,7 +4,9 @@ from pathlib import Path
 
 from netclaim.api import resources
 from netclaim.kube.client import Client
-from tests.api.vpc.world import SYSTEM, World, controller
+from tests.api.vpc.invariants import sound
+from tests.api.vpc.programs import controller
+from tests.api.vpc.world import SYSTEM, World
 from tests.control_plane import ControlPlane
 
 
@@ -38,6 +40,7 @@ async def test_a_killed_controller_leaves_nothing_half_made_and_its_successor_dr
             if one["spec"]["holder"]["namespace"] == namespace
         ]
         assert len(held) == len(set(held)) == len(names) + 1
+        await sound(cell, namespace)
         await world.close()
         assert last.tracebacks == []
 
@@ -65,5 +68,6 @@ async def test_a_restart_on_a_settled_cell_writes_nothing(
         for controller_name in ("vpcs", "attachments", "adverts", "identifiers"):
             await second.says(f"{controller_name}: first pass done", timeout=60.0)
         assert await versions() == before
+        await sound(cell, namespace)
         await world.close()
         await second.stop()

@@ -173,6 +173,18 @@ def test_a_settled_interface_is_only_compared() -> None:
     assert {type(write) for write in planned.writes} == {ApplyStatus}
 
 
+def test_another_identity_is_said_only_over_the_version_that_was_seen() -> None:
+    """R32: neither under a node that claims it in the same moment, nor by a leader that wakes up too late."""
+
+    def fence(number: int) -> str | None:
+        planned = plan(Observed(interface(), CLAIM, vpc(), attachment(), definition(), identifier=number), "Netns")
+        (told,) = [w for w in planned.writes if isinstance(w, ApplyStatus) and w.resource is resources.ATTACHMENTS]
+        return told.resource_version
+
+    assert fence(65) is None
+    assert fence(66) == "9"
+
+
 def test_a_definition_of_an_earlier_attachment_is_replaced() -> None:
     """T06: what a predecessor left behind is not collected yet."""
     planned = plan(Observed(interface(), CLAIM, vpc(), attachment(), definition("u-earlier"), identifier=65), "Netns")
@@ -207,7 +219,7 @@ def test_the_previous_holders_pod_keeps_the_attachment_as_it_is() -> None:
     planned = plan(Observed(held, None, vpc(), attachment(), definition(), identifier=65), "Hypervisor")
     (update,) = [write for write in planned.writes if isinstance(write, Apply)]
     assert (update.obj["spec"]["claimUID"], update.obj["spec"]["interface"]["mode"]) == ("u-next", "Hypervisor")
-    assert update.obj["metadata"]["uid"] == "u-attachment"
+    assert (update.obj["metadata"]["uid"], update.obj["metadata"]["resourceVersion"]) == ("u-attachment", "9")
     assert said(planned.writes, "NetworkInterface") == ("True", "Prepared")
 
 

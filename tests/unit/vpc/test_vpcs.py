@@ -36,6 +36,7 @@ def vpc(owner: str = "u-context", networks: list[str] | None = None, **parts: An
                 "name": "default-home",
                 "namespace": "shop",
                 "uid": "u-vpc",
+                "resourceVersion": "9",
                 "generation": 1,
                 "ownerReferences": [
                     {
@@ -95,6 +96,14 @@ def test_an_identifier_that_was_deleted_by_hand_is_taken_up_again_with_its_value
     planned = plan(Observed(context(), (), vpc(status={"vpc": "jU", "conditions": []}), None))
     assert planned.draw is not None
     assert planned.draw.again == 1234
+
+
+def test_another_identity_is_said_only_over_the_version_that_was_seen() -> None:
+    """R32: a leader that was thought gone and wakes up does not overtake its successor."""
+    for identifier, version in ((1234, None), (1235, "9")):
+        told = plan(Observed(context(), (), vpc(status={"vpc": "jU", "conditions": []}), identifier)).writes[-1]
+        assert isinstance(told, ApplyStatus)
+        assert told.resource_version == version
 
 
 def test_a_vpc_of_somebody_else_is_refused_by_name_and_not_touched() -> None:
