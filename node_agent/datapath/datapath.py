@@ -17,7 +17,7 @@ import socket
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Self
 from weakref import WeakValueDictionary
 
@@ -31,7 +31,6 @@ from node_agent.datapath.errors import (
 )
 from node_agent.datapath.execute import Executor, write_settings
 from node_agent.datapath.model import (
-    Address,
     Attachment,
     Difference,
     Mode,
@@ -49,6 +48,7 @@ from node_agent.datapath.netlink import Netlink, route_socket
 from node_agent.datapath.nft import Firewall
 from node_agent.datapath.objects import Ensure, Remove, RemoveElements, SetSysctl
 from node_agent.datapath.observe import Observer
+from node_agent.datapath.vpcs import Vpcs
 
 __all__ = ["Datapath", "RouteChange", "Stray"]
 
@@ -58,15 +58,6 @@ _REMOVALS = 4
 _LOG = logging.getLogger(__name__)
 ENCAPSULATION = 40
 """Bytes that encap.red with one segment adds: an IPv6 header."""
-
-
-@dataclass(slots=True)
-class _VpcState:
-    """What this process knows of a VPC that it set up: enough to not ask the kernel again."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    up: bool = False
-    gateways: set[Address] = field(default_factory=set)
 
 
 class Datapath:
@@ -81,11 +72,11 @@ class Datapath:
         self._removals = [Netlink.open(self._removal_threads) for _ in range(_REMOVALS)]
         self._executor = Executor(netlink, firewall, removals=self._removals)
         self._observer = Observer(netlink)
-        self._vpcs: dict[int, _VpcState] = {}
         self._live: dict[str, Record] = {}
         self._raised: dict[str, Record | Vpc] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._remotes = remotes.RemoteRoutes(config, self._executor, self._observer)
+        self._vpcs = Vpcs(config, self._executor, self._remotes, live=self._live, raised=self._raised)
 
     @classmethod
     async def open(cls, config: NodeConfig) -> Self:
@@ -118,12 +109,7 @@ class Datapath:
 
     async def ensure_vpc(self, vpc: Vpc) -> None:
         """Tables, rules and the veth pair of a VPC. Cheap when they are there already."""
-        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
-        async with state.lock:
-            if not state.up:
-                await self._executor.run(plan.vpc_up(self.config, vpc))
-                state.up = True
-                self._raised |= dict.fromkeys((vpc.inner, vpc.outer), vpc)
+        await self._vpcs.ensure(vpc)
 
     def sids(self, vpc: Vpc) -> tuple[Sid, ...]:
         """The SIDs under which this node takes packets for the VPC (pure; the same before and after ``ensure_vpc``)."""
@@ -165,7 +151,7 @@ class Datapath:
         except DeviceTakenError:
             self._live.pop(device)
             raise
-        await self._ensure_gateways(attachment)
+        await self._vpcs.ensure_gateways(attachment)
         record = record.with_ifindex(await self._executor.index(device) or 0)
         self._live[device] = record
         return record
@@ -225,7 +211,7 @@ class Datapath:
         await self._executor.run(steps)
         await self._leave_guest(record)
         self._live.pop(attachment.device, None)
-        await self._release_gateways(attachment)
+        await self._vpcs.release_gateways(attachment)
         return True
 
     async def _leave_guest(self, record: Record) -> None:
@@ -239,17 +225,7 @@ class Datapath:
 
     async def release_vpc(self, vpc: Vpc) -> bool:
         """Remove everything of the VPC. False (and nothing happens) as long as one attachment of it is live here."""
-        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
-        async with state.lock:
-            if any(record.attachment.vpc.identifier == vpc.identifier for record in self._live.values()):
-                return False
-            for device in (vpc.inner, vpc.outer):
-                self._raised.pop(device, None)
-            await self._executor.run(plan.vpc_down(self.config, vpc))
-            self._remotes.forget(vpc)
-            state.up = False
-            state.gateways.clear()
-            return True
+        return await self._vpcs.release(vpc)
 
     async def set_remotes(self, vpc: Vpc, remote: Iterable[RemotePrefix], *, verify: bool = False) -> RouteChange:
         """Make the VPC's routes to other nodes exactly these, by difference with what was installed before.
@@ -331,20 +307,10 @@ class Datapath:
                 case Record() as record:
                     await self._bring_up(record)
                 case Vpc() as vpc:
-                    await self._heal_vpc(vpc)
+                    await self._vpcs.ensure_again(vpc)
+                    await self._remotes.repair(vpc)
                 case None:
                     pass
-
-    async def _heal_vpc(self, vpc: Vpc) -> None:
-        state = self._vpcs.setdefault(vpc.identifier, _VpcState())
-        async with state.lock:
-            state.up = False
-            state.gateways.clear()
-        await self.ensure_vpc(vpc)
-        for record in list(self._live.values()):
-            if record.attachment.vpc == vpc:
-                await self._ensure_gateways(record.attachment)
-        await self._remotes.repair(vpc)
 
     async def drops(self) -> dict[str, int]:
         """Packets dropped by the firewall so far, by reason (firewall.DROPS)."""
@@ -365,24 +331,6 @@ class Datapath:
         if turn is None:
             turn = self._turns[device] = asyncio.Lock()
         return turn
-
-    async def _ensure_gateways(self, attachment: Attachment) -> None:
-        state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())
-        async with state.lock:
-            missing = [gateway for gateway in plan.gateways(attachment) if gateway not in state.gateways]
-            await self._executor.run(
-                step for gateway in missing for step in plan.gateway_up(self.config, attachment.vpc, gateway)
-            )
-            state.gateways.update(missing)
-
-    async def _release_gateways(self, attachment: Attachment) -> None:
-        state = self._vpcs.setdefault(attachment.vpc.identifier, _VpcState())
-        async with state.lock:
-            live = [record.attachment for record in self._live.values()]
-            unused = set(plan.gateways(attachment)) - plan.gateways_in_use(live, attachment.vpc)
-            for gateway in unused:
-                await self._executor.run(plan.gateway_down(self.config, attachment.vpc, gateway))
-                state.gateways.discard(gateway)
 
     @asynccontextmanager
     async def _inside(self, netns: str, settings: Collection[SetSysctl] = ()) -> AsyncIterator[Executor]:
