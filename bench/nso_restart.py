@@ -9,6 +9,7 @@ import time
 from bench.report import Report
 from bench.site import Site, first_passes, make_claims, objects_held, site
 from tests.api.claims.programs import Program
+from tests.waiting import until
 
 PER_10_000 = 2.5
 """Seconds for a first pass, per 10,000 cached objects."""
@@ -41,13 +42,19 @@ async def run(*, short: bool) -> Report:
 async def _restart(report: Report, here: Site, program: Program, size: int) -> float:
     """Kill it, start it again; seconds of its slowest first pass per cached object."""
     counting = here.counting()
+    lives = first_passes(program.log())
     program.kill()
     began = time.perf_counter()
     await program.again()
     ready = time.perf_counter() - began
+
+    def finished() -> dict[str, float] | None:
+        told = first_passes(program.log())
+        return {name: told[name][-1] for name in lives} if all(len(told[n]) > len(lives[n]) for n in lives) else None
+
+    passes = await until(finished, timeout=600, what=f"the first pass of every controller of {program.name}")
     await here.settled()
     written = counting.written()
-    passes = first_passes(program.log())
     slowest = max(passes.values())
     held = objects_held(program.metrics())
     label = f"{program.name} at {size:,}"
