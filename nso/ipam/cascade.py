@@ -145,10 +145,28 @@ def cooldown_of(pool: Key, catalogue: Catalogue) -> float:
     return max((cls.cooldown for cls in served(found, catalogue)), default=0.0) if found else 0.0
 
 
-def standing_offer(pool: PoolView, unique_within: tuple[str, ...], scope: Scope, catalogue: Catalogue) -> Offer | None:
+def unique_within(pool: PoolView, catalogue: Catalogue) -> tuple[str, ...]:
+    """The scope roles that separate address spaces in a pool: all its classes agree on them, or it hands out nothing.
+
+    Never those of the class that a claim of its blocks names, or has by default: that one can be another by now.
+    """
+    return next((cls.unique_within for cls in served(pool, catalogue)), ())
+
+
+def standing_space(pool: PoolView, scope: Scope, catalogue: Catalogue) -> str | None:
+    """The address space of what a pool gave out before; None when that cannot be told."""
+    if not served(pool, catalogue):
+        return None
+    try:
+        return space_in(pool, unique_within(pool, catalogue), scope)
+    except KeyError:
+        return None
+
+
+def standing_offer(pool: PoolView, scope: Scope, catalogue: Catalogue) -> Offer | None:
     """The pool for what it gave out before, in whatever state it is by now; None when its shape cannot be told."""
-    shape = shape_of(pool, catalogue)
-    return Offer(pool, shape, space_in(pool, unique_within, scope)) if isinstance(shape, Shape) else None
+    shape, space = shape_of(pool, catalogue), standing_space(pool, scope, catalogue)
+    return Offer(pool, shape, space) if isinstance(shape, Shape) and space is not None else None
 
 
 def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -> Place:
@@ -238,7 +256,7 @@ def _shared_offers(cls: ClassView, scope: Scope, namespace: str, catalogue: Cata
         shape = shape_of(pool, catalogue)
         if isinstance(shape, Refusal) or (shape.length, shape.cidr.family) != (cls.length, cls.family):
             continue
-        unique_within = next((each.unique_within for each in served(pool, catalogue)), ())
-        if not missing_roles(unique_within, scope):
-            offers.append(Offer(pool, shape, space_in(pool, unique_within, scope)))
+        roles = unique_within(pool, catalogue)
+        if not missing_roles(roles, scope):
+            offers.append(Offer(pool, shape, space_in(pool, roles, scope)))
     return tuple(offers)

@@ -17,9 +17,9 @@ from netclaim.api.meta import Key, Raw
 from netclaim.kube.writes import AddFinalizer, ApplyStatus, DropFinalizer, Emit, Owned
 from nso.ipam import classes, reasons
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import Held, Offer, PoolOrder, hold, locate, standing_offer
+from nso.ipam.cascade import Held, Offer, PoolOrder, cooldown_of, hold, locate, standing_offer
 from nso.ipam.catalogue import Catalogue
-from nso.ipam.index import Purpose
+from nso.ipam.index import Purpose, Strategy
 from nso.ipam.names import pool_name
 from nso.ipam.reasons import Refusal
 from nso.ipam.steps import Allocate, HoldPool, Plan, Step, free, make_pool
@@ -42,7 +42,7 @@ def plan(claim: ClaimView, catalogue: Catalogue, now: datetime, read: Sequence[A
         return Plan((AddFinalizer(resources.IP_CLAIMS, claim.raw, ipam.CLAIM_FINALIZER),))
     cls = classes.resolve(claim.class_name, claim.family, claim.id.namespace, catalogue)
     if claim.cidr is not None:
-        return _keep(claim, claim.cidr, cls, catalogue, now)
+        return _keep(claim, claim.cidr, catalogue, now)
     if not claim.is_range:
         for allocation in catalogue.allocations_for(claim.id.uid):
             pool = catalogue.pool(allocation.pool)
@@ -186,19 +186,18 @@ def _held_before(claim: ClaimView, cls: ClassView, catalogue: Catalogue) -> Pool
     return pool if pool and pool.going and wants_range_of(claim, pool) else None
 
 
-def _keep(claim: ClaimView, cidr: Block, cls: ClassView | Refusal, catalogue: Catalogue, now: datetime) -> Plan:
+def _keep(claim: ClaimView, cidr: Block, catalogue: Catalogue, now: datetime) -> Plan:
     """A bound claim: its allocation is there, or its name is taken again, unless it is somebody else's by now."""
     if claim.pool is None or claim.allocation is None or claim.is_range:
         return Plan()
     if any(allocation.key == claim.allocation for allocation in catalogue.allocations_for(claim.id.uid)):
         return Plan((bound(claim, cidr, claim.pool, claim.allocation, now),))
-    if isinstance(cls, Refusal) or classes.scope_refusal(cls, claim.scope, catalogue):
-        return Plan()
     pool = catalogue.pool(claim.pool)
-    offer = standing_offer(pool, cls.unique_within, claim.scope, catalogue) if pool else None
+    offer = standing_offer(pool, claim.scope, catalogue) if pool else None
     if offer is None:
         return Plan()
-    return Plan((Allocate(holder_of(claim), Purpose.CLAIM, (offer,), cls.strategy, exact=cidr, again=True),))
+    again = Allocate(holder_of(claim), Purpose.CLAIM, (offer,), Strategy.FIRST_FIT, exact=cidr, again=True)
+    return Plan((again,))
 
 
 def lost(claim: ClaimView, cidr: Block, allocation: Key, now: datetime) -> Plan:
@@ -219,11 +218,8 @@ def _release(claim: ClaimView, catalogue: Catalogue, now: datetime, read: Sequen
         return Plan()
     drop = DropFinalizer(resources.IP_CLAIMS, claim.raw, ipam.CLAIM_FINALIZER)
     if not claim.is_range:
-        cls = classes.resolve(claim.class_name, claim.family, claim.id.namespace, catalogue)
-        cooldown = cls.cooldown if isinstance(cls, ClassView) else 0.0
-        until = timestamp(now + timedelta(seconds=cooldown)) if cooldown else None
         held = {allocation.key: allocation for allocation in (*read, *catalogue.allocations_for(claim.id.uid))}
-        frees = tuple(free(allocation, until) for allocation in held.values())
+        frees = tuple(free(allocation, _rests_until(claim, allocation, catalogue, now)) for allocation in held.values())
         return Plan((*frees, drop))
     pool = catalogue.pool(claim.pool) if claim.pool else None
     if pool is None or _other_holders(claim, pool, catalogue):
@@ -238,6 +234,13 @@ def _release(claim: ClaimView, catalogue: Catalogue, now: datetime, read: Sequen
         make(claim.raw, ipam.RELEASED, "False", refusal.reason, refusal.message, now),
     ]
     return Plan((_apply(claim, status),), waits=frozenset({for_vacancy(pool.key)}))
+
+
+def _rests_until(claim: ClaimView, allocation: AllocationView, catalogue: Catalogue, now: datetime) -> str | None:
+    """The end of the block's cooldown: by the class that the claim names, else the longest of its pool's classes."""
+    named = catalogue.class_named(claim.id.namespace, claim.class_name) if claim.class_name else None
+    seconds = named.cooldown if named else cooldown_of(allocation.pool, catalogue)
+    return timestamp(now + timedelta(seconds=seconds)) if seconds else None
 
 
 def _other_holders(claim: ClaimView, pool: PoolView, catalogue: Catalogue) -> bool:

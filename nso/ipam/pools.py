@@ -12,7 +12,7 @@ from netclaim.api.meta import Raw
 from netclaim.kube.writes import AddFinalizer, ApplyStatus, Delete, DropFinalizer, JsonPatch, Owned
 from nso.ipam import reasons
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import Offer, served, shape_of, space_in, standing_offer
+from nso.ipam.cascade import Offer, shape_of, space_in, standing_offer, unique_within
 from nso.ipam.catalogue import Catalogue
 from nso.ipam.claims import wants_range_of
 from nso.ipam.index import Capacity, Purpose, Strategy
@@ -149,7 +149,7 @@ def _carve_again(pool: PoolView, block: Block, fill: Fill | None, catalogue: Cat
         raise AssertionError(f"{pool.id} is a root pool")
     parent = catalogue.pool(pool.parent)
     scope = pool.made_for[1] if pool.made_for else {}
-    offer = standing_offer(parent, _unique_within(parent, catalogue), scope, catalogue) if parent else None
+    offer = standing_offer(parent, scope, catalogue) if parent else None
     if offer is None:
         refusal = reasons.carve_lost(pool.key, block, pool.parent, "it is gone, or hands out nothing")
         return Plan((_status(pool, block, refusal, fill, now),), waits=frozenset({for_pool(pool.parent)}))
@@ -197,16 +197,12 @@ def _parent_offer(pool: PoolView, catalogue: Catalogue) -> Offer | Refusal:
             f"IPPool {where} hands out blocks of /{shape.length}, and {pool.id} asks for /{pool.length}",
         )
     scope = pool.made_for[1] if pool.made_for else {}
-    unique_within = _unique_within(parent, catalogue)
+    roles = unique_within(parent, catalogue)
     fixed = parent.made_for[1] if parent.made_for else {}
-    missing = missing_roles([role for role in unique_within if role not in fixed], scope)
+    missing = missing_roles([role for role in roles if role not in fixed], scope)
     if missing:
         return reasons.roles_missing(pool.id.name, missing)
-    return Offer(parent, shape, space_in(parent, unique_within, scope))
-
-
-def _unique_within(pool: PoolView, catalogue: Catalogue) -> tuple[str, ...]:
-    return next((cls.unique_within for cls in served(pool, catalogue)), ())
+    return Offer(parent, shape, space_in(parent, roles, scope))
 
 
 def _status(
