@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -184,9 +185,12 @@ class Node:
         await until(gone, timeout=60, what=f"nothing of a tenant left on {self.name}\n{self.log[-2000:]}")
 
     async def traces(self) -> list[str]:
-        """Every link, rule, route, neighbour and firewall element of a tenant that is on this node."""
+        """Every link, rule, route, neighbour and firewall element of a tenant that is on this node.
+
+        Without the state of a link's carrier, which the kernel follows with a delay of up to a second.
+        """
         texts = [
-            await self.ip("-o", "link"),
+            re.sub(r"NO-CARRIER,| state \S+", "", await self.ip("-o", "link")),
             await self.ip("-4", "rule"),
             await self.ip("-6", "rule"),
             await self.ip("-4", "route", "show", "table", "all"),
