@@ -1,7 +1,9 @@
 """The unix socket that netclaim-cni speaks to: bounded, and never leaving a call in the middle.
 
-At most ``at_work`` calls are worked on, at most ``queue`` wait; more are told to come back at once. A call's deadline
-counts from its turn. An ADD whose client went away is cancelled, and so undone; any other call is finished.
+At most ``at_work`` calls are worked on, at most ``queue`` wait; more are told to come back at once, and so is an ADD
+that has not got its turn within ``patience`` seconds: its runtime holds a sandbox, and can do other things meanwhile. A
+call's deadline counts from its turn. An ADD whose client went away is cancelled, and so undone; any other call is
+finished.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.cni")
 AT_WORK: Final = 32
 QUEUE: Final = 512
 DEADLINE: Final = 20.0
+PATIENCE: Final = 2.0
 READ_WITHIN: Final = 5.0
 """Seconds for a client to send its one line."""
 
@@ -38,13 +41,21 @@ class CniServer:
     """Serves CNI calls on a unix socket that root alone may use."""
 
     def __init__(
-        self, run: Run, path: Path, *, at_work: int = AT_WORK, queue: int = QUEUE, deadline: float = DEADLINE
+        self,
+        run: Run,
+        path: Path,
+        *,
+        at_work: int = AT_WORK,
+        queue: int = QUEUE,
+        deadline: float = DEADLINE,
+        patience: float = PATIENCE,
     ) -> None:
         self._run = run
         self._path = path
         self._turn = asyncio.Semaphore(at_work)
         self._queue = queue
         self._deadline = deadline
+        self._patience = patience
         self._waiting = 0
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
@@ -123,13 +134,7 @@ class CniServer:
             gone.cancel()
 
     async def _work(self, call: Call) -> dict[str, Any] | None:
-        self._waiting += 1
-        metrics.QUEUED.set(self._waiting)
-        try:
-            await self._turn.acquire()
-        finally:
-            self._waiting -= 1
-            metrics.QUEUED.set(self._waiting)
+        await self._await_turn(call)
         metrics.AT_WORK.inc()
         started = time.monotonic()
         try:
@@ -149,6 +154,18 @@ class CniServer:
         finally:
             metrics.AT_WORK.dec()
             self._turn.release()
+
+    async def _await_turn(self, call: Call) -> None:
+        self._waiting += 1
+        metrics.QUEUED.set(self._waiting)
+        try:
+            async with asyncio.timeout(self._patience if call.verb == "ADD" else None):
+                await self._turn.acquire()
+        except TimeoutError as error:
+            raise Refusal(refusals.BUSY, waiting=self._waiting) from error
+        finally:
+            self._waiting -= 1
+            metrics.QUEUED.set(self._waiting)
 
 
 async def _receive(reader: asyncio.StreamReader) -> Call:

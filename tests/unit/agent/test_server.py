@@ -94,6 +94,23 @@ async def test_calls_beyond_the_bounds_wait_and_beyond_the_queue_are_told_to_com
     assert work.most == 2
 
 
+async def test_an_add_that_waits_too_long_is_told_to_come_back_and_a_delete_waits_on(
+    tmp_path: Path,
+) -> None:
+    """T11: a burst beyond what can be answered soon is refused with code 11; nothing that takes away ever is."""
+    work = Work()
+    async with serving(work, tmp_path / "s", at_work=1, patience=0.2):
+        first = await Client.call(tmp_path / "s", container="sandbox-1")
+        await first.line()
+        await until(lambda: work.running)
+        add, delete = await Client.call(tmp_path / "s"), await Client.call(tmp_path / "s", "DEL", "sandbox-2")
+        for client in (add, delete):
+            assert await client.line() == {"accepted": True}
+        assert (await add.line())["error"]["code"] == 11
+        work.finish.set()
+        assert [(await client.line())["result"]["for"] for client in (first, delete)] == ["sandbox-1", "sandbox-2"]
+
+
 async def test_an_add_whose_client_went_away_is_cancelled_and_a_delete_is_finished(tmp_path: Path) -> None:
     """node-agent.md: a call whose client went away is finished or undone, never left in the middle."""
     work = Work()
