@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +52,9 @@ async def play_spool(folder: Path, attacher: Attacher) -> int:
     for kept in await asyncio.to_thread(take_spool, folder):
         try:
             await attacher.delete(Call("DEL", kept.container, kept.ifname), not_after=kept.at)
-        except Refusal as refusal:
+        except (Refusal, sqlite3.Error) as error:
             left += 1
-            log.warning("a kept DEL could not be done yet", container=kept.container, error=str(refusal))
+            log.warning("a kept DEL could not be done yet", container=kept.container, error=str(error))
         else:
             kept.path.unlink(missing_ok=True)
     metrics.SPOOLED.set(left)

@@ -66,11 +66,13 @@ async def test_many_writers_share_commits_and_one_failure_hurts_only_itself(
     journal = await Journal.open(tmp_path / "journal.db")
     outcomes = await asyncio.gather(
         *(journal.vpc_index(vpc) for vpc in range(1, 6)),
+        journal.begin(replace(a_row("unwritable"), request={"pod": object()})),
         *(journal.begin(a_row(f"sandbox-{number}")) for number in range(50)),
         return_exceptions=True,
     )
     assert sorted(o for o in outcomes[:5] if isinstance(o, int)) == [1, 2, 3]
     assert sum(isinstance(o, IndexesExhaustedError) for o in outcomes[:5]) == 2
+    assert isinstance(outcomes[5], TypeError)
     assert len(await journal.rows()) == 50
     await journal.close()
 
