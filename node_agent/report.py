@@ -267,15 +267,17 @@ class Reports:
             await self._close(rows[-1])
             return None
         async with self.withdrawing.hold(device):
+            everything = await self._journal.withdrawals()
+            left = [owed for owed in everything if owed.device == device]
             # Asked for again: the row may have gone while it was advertised, and what it owes would be forgotten.
-            rows = await self._live_rows(device)
-            for owed in [one for one in await self._journal.withdrawals() if one.device == device]:
+            rows = await self._live_rows(device) if left else []
+            for owed in left:
                 if not rows:
                     await self._withdraw(owed)
                 # With a live row the facts and the advertisement are the successor's already.
                 await self._journal.settle(owed)
                 self._confirmed = {one for one in self._confirmed if one[0] != owed.container}
-        metrics.WITHDRAWALS.set(len(await self._journal.withdrawals()))
+        metrics.WITHDRAWALS.set(len(everything) - len(left))
         # A router that was just written shows in the store soon; without a Node it brings all rows back here later.
         return ROUTER_AGAIN if waits and self.router.uid else None
 

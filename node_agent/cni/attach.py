@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -98,7 +99,7 @@ class Attacher:
         self._changed = changed
         self._refused = refused
         self._locks = KeyedLocks()
-        self._undoing: set[asyncio.Task[None]] = set()
+        self._unfinished: set[asyncio.Task[None]] = set()
 
     async def add(self, call: Call) -> dict[str, Any]:
         """Attach; the CNI result. A repeated call of the same container finds its own work. Raises Refusal."""
@@ -152,9 +153,9 @@ class Attacher:
                     await self._journal.change(replace(row, record=record))
 
     async def settled(self) -> None:
-        """Wait until nothing is being undone any more."""
-        while self._undoing:
-            await asyncio.wait(self._undoing)
+        """Wait until nothing is being undone or taken down any more."""
+        while self._unfinished:
+            await asyncio.wait(self._unfinished)
 
     async def _add(self, call: Call, pointer: Pointer, raw: Raw) -> dict[str, Any]:
         seen = _examine(call, pointer, raw)
@@ -206,6 +207,7 @@ class Attacher:
             uid=seen.model.uid,
             netns_inode=namespaces.inode_of(call.netns),
             record=Record(attachment=attachment, netns=netns),
+            at=time.time_ns(),  # of its begin: a DEL that was kept while the work was under way is for it
         )
         if known is not None and known.state is State.ADDED:
             # It works already: a repetition that fails must leave it working, so there is nothing to undo.
@@ -267,11 +269,21 @@ class Attacher:
             raise _kernel_refusal(error, row.record.attachment) from error
         await self._journal.end(row, row.withdrawal)
         self._changed(row)
+        # The container is detached; that its VPC may be empty now is not for a runtime to wait for.
+        self._begin(self._release(row.vpc))
+
+    async def _release(self, vpc: int) -> None:
         try:
-            await self._presence.release(row.vpc)
-        except DatapathError as error:
-            # The container is detached; the sweep takes the empty VPC down.
-            log.warning("an empty VPC could not be taken down", vpc=row.vpc, error=str(error))
+            await self._presence.release(vpc)
+        except (DatapathError, sqlite3.Error) as error:
+            log.warning("an empty VPC could not be taken down: the sweep tries again", vpc=vpc, error=str(error))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work in a task of its own, which no caller's end cancels."""
+        task = asyncio.create_task(work)
+        self._unfinished.add(task)
+        task.add_done_callback(self._unfinished.discard)
+        return task
 
     async def _undo(self, row: Row) -> None:
         """Detach in a task of its own: neither a deadline nor a second cancellation leaves it in the middle, and the
@@ -286,9 +298,7 @@ class Attacher:
                     "a call could not be undone yet", container=row.container, device=row.device, error=str(error)
                 )
 
-        task = asyncio.create_task(undo())
-        self._undoing.add(task)
-        task.add_done_callback(self._undoing.discard)
+        task = self._begin(undo())
         while not task.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(task)
