@@ -24,23 +24,34 @@ CHARTS = CHECKOUT / "charts"
 VALID_FOR = "168h"
 RBAC = "rbac.authorization.k8s.io"
 POLICIES = "admissionregistration.k8s.io/v1"
+LEASES: Raw = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"]}
 AGENT = "node-agent"
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A service account of one control plane and the files of rules that it gets, as `<chart>/<file>`."""
+    """A service account of one control plane, the files of rules that it gets, as `<chart>/<file>`, and its Lease."""
 
     name: str
     plane: str
-    rules: tuple[str, ...]
+    files: tuple[str, ...]
+    lease: str = ""
+
+    def rules(self) -> tuple[list[Raw], list[Raw]]:
+        """What it may do in the whole cluster, and in the system namespace."""
+        in_cluster: list[Raw] = []
+        in_system: list[Raw] = [{**LEASES, "resourceNames": [self.lease]}] if self.lease else []
+        for file in self.files:
+            for held, more in zip((in_cluster, in_system), rules(file), strict=True):
+                held.extend(more)
+        return in_cluster, in_system
 
 
 ACCOUNTS = (
-    Account("nso-ipam", "ipam", ("nso/ipam", "nso/process")),
-    Account("nso", "cell", ("nso/networks", "nso/claims", "nso/compute", "nso/process")),
+    Account("nso-ipam", "ipam", ("nso/ipam", "nso/process"), "nso-ipam"),
+    Account("nso", "cell", ("nso/networks", "nso/claims", "nso/compute", "nso/process"), "nso-networks-claims-compute"),
     Account("nso-cell", "ipam", ("nso/ipam-client",)),
-    Account("vpc-controller", "cell", ("vpc-controller/controller", "vpc-controller/process")),
+    Account("vpc-controller", "cell", ("vpc-controller/controller", "vpc-controller/process"), "vpc-controller"),
     Account("netclaim-webhook", "cell", ("vpc-controller/webhook",)),
     Account(AGENT, "cell", ("node-agent/agent",)),
 )
@@ -77,8 +88,7 @@ def rules(file: str) -> tuple[list[Raw], list[Raw]]:
 
 def manifests(account: Account, namespace: str) -> Iterator[Raw]:
     """The account, its roles, and what binds them."""
-    cluster_rules = [rule for file in account.rules for rule in rules(file)[0]]
-    system_rules = [rule for file in account.rules for rule in rules(file)[1]]
+    cluster_rules, system_rules = account.rules()
     name, subject = account.name, {"kind": "ServiceAccount", "name": account.name, "namespace": namespace}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
     for prefix, held, where in (("Cluster", cluster_rules, {}), ("", system_rules, {"namespace": namespace})):

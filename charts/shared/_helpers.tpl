@@ -93,10 +93,15 @@ topologySpreadConstraints:
 {{- range .files }}
 {{- $rules = concat $rules (index ($.root.Files.Get (printf "files/%s.yaml" .) | fromYaml) $.which | default list) }}
 {{- end }}
+{{- with .lease }}
+{{- $ownLease := dict "apiGroups" (list "coordination.k8s.io") "resources" (list "leases") "resourceNames" (list .) "verbs" (list "get" "update") }}
+{{- $rules = append $rules $ownLease }}
+{{- end }}
 {{- if $rules }}{{ toYaml $rules }}{{ else }}[]{{ end }}
 {{- end }}
 
-{{/* An account with the rules of files; `name` is its name, `clusterName` that of its cluster-wide role. */}}
+{{/* An account with the rules of files; `name` is its name, `clusterName` that of its cluster-wide role, and `lease` that
+     of the Lease that it competes for, if it does. */}}
 {{- define "account" -}}
 {{- $labels := include "labels" (dict "root" .root "name" .label) }}
 {{- $namespace := .root.Release.Namespace }}
@@ -134,7 +139,7 @@ subjects:
 - kind: ServiceAccount
   name: {{ .name }}
   namespace: {{ $namespace }}
-{{- $system := include "rules" (dict "root" .root "files" .files "which" "system") }}
+{{- $system := include "rules" (dict "root" .root "files" .files "which" "system" "lease" .lease) }}
 {{- if ne $system "[]" }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1

@@ -70,7 +70,7 @@ def used(stack: Stack) -> dict[str, set[Right]]:
 
 def granted(account: accounts.Account) -> set[Right]:
     """All that the rules of an account give."""
-    rules = [rule for file in account.rules for part in accounts.rules(file) for rule in part]
+    rules = [rule for part in account.rules() for rule in part]
     return {
         (group, resource, verb)
         for rule in rules

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from dev.helm import merged
+
 Raw = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHARTS = ROOT / "charts"
@@ -73,15 +75,6 @@ class Helm:
         done = self.run("template", chart, str(CHARTS / chart), values=given, check=False)
         assert done.returncode != 0, f"{chart} took {given}"
         return done.stderr
-
-
-def merged(base: Raw, over: Raw) -> Raw:
-    """``base`` with ``over`` laid over it, maps joined."""
-    joined = dict(base)
-    for key, value in over.items():
-        both_are_maps = isinstance(value, dict) and isinstance(joined.get(key), dict)
-        joined[key] = merged(joined[key], value) if both_are_maps else value
-    return joined
 
 
 def of_kind(objects: list[Raw], kind: str) -> dict[str, Raw]:
