@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from netclaim.x509 import builder, usage
+
 LIFETIME = dt.timedelta(days=30)
 BACKDATED = dt.timedelta(hours=1)
 
@@ -54,20 +56,12 @@ class Authority:
         folder.mkdir(parents=True, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        usage = x509.KeyUsage(
-            digital_signature=True,
-            key_cert_sign=True,
-            crl_sign=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            encipher_only=False,
-            decipher_only=False,
+        certificate = (
+            _begun(subject, subject, key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage(signs=True), critical=True)
+            .sign(key, hashes.SHA256())
         )
-        builder = _builder(subject, subject, key.public_key())
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        certificate = builder.add_extension(usage, critical=True).sign(key, hashes.SHA256())
         authority = cls(folder, certificate, key)
         Identity(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key)).write(folder, "ca")
         return authority
@@ -87,15 +81,14 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        builder = _builder(subject, self._certificate.subject, key.public_key())
-        builder = builder.add_extension(
+        begun = _begun(subject, self._certificate.subject, key).add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns]
         names += [x509.IPAddress(ipaddress.ip_address(ip)) for ip in ips]
         if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
+            begun = begun.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = begun.sign(self._key, hashes.SHA256())
         return Identity(certificate.public_bytes(serialization.Encoding.PEM), private_pem(key))
 
     def kubeconfig(self, server: str, identity: Identity) -> str:
@@ -103,17 +96,9 @@ class Authority:
         return render_kubeconfig(server, self.bundle.read_bytes(), identity)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + LIFETIME)
-    )
+    return builder(subject, issuer, key.public_key(), now - BACKDATED, now + LIFETIME)
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:

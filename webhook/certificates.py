@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from netclaim.x509 import builder, usage
+
 SUBJECT: Final = "netclaim-webhook-ca"
 """Common name of every authority that the webhook makes; others in a caBundle are not ours and are taken out."""
 
@@ -154,9 +156,9 @@ def make_authority(wanted: Wanted, now: datetime) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SUBJECT)])
     made = (
-        _builder(name, name, key.public_key(), now, now + wanted.authority_lifetime)
+        builder(name, name, key.public_key(), now - BACKDATED, now + wanted.authority_lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
+        .add_extension(usage(signs=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -172,9 +174,9 @@ def issue(authority: Pair, wanted: Wanted, now: datetime) -> Pair:
     addresses = [x509.IPAddress(ipaddress.ip_address(address)) for address in wanted.addresses]
     until = min(now + wanted.lifetime, signer.not_valid_after_utc)
     made = (
-        _builder(subject, signer.subject, key.public_key(), now, until)
+        builder(subject, signer.subject, key.public_key(), now - BACKDATED, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer_key.public_key()), critical=False)
@@ -277,34 +279,6 @@ def _certificates(pem: bytes) -> list[x509.Certificate]:
 def _subject(certificate: x509.Certificate) -> str:
     names: Iterable[x509.NameAttribute[str | bytes]] = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return next((str(name.value) for name in names), "")
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, until: datetime
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(until)
-    )
-
-
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
 
 
 def _pair(contents: dict[str, bytes], name: str) -> Pair | None:
