@@ -138,13 +138,18 @@ class Cluster:
         """The administrator's kubeconfig of the IPAM control plane."""
         return self.run.kubeconfig("ipam")
 
-    def kubectl(self, *args: str, plane: str = "cell", stdin: str | None = None, timeout: float = 60.0) -> str:
-        """Run kubectl as administrator of a plane and return its output; raises ClusterError with what it said."""
+    def kubectl(
+        self, *args: str, plane: str = "cell", stdin: str | None = None, timeout: float = 60.0, check: bool = True
+    ) -> str:
+        """Run kubectl as administrator of a plane and return its output; raises ClusterError with what it said.
+
+        One that may fail (not `check`) returns what it complained about when it does.
+        """
         command = [str(self.kubectl_path), "--kubeconfig", str(self.run.kubeconfig(plane)), *args]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
-        if done.returncode != 0:
+        if check and done.returncode != 0:
             raise ClusterError(f"kubectl {' '.join(args)} ({plane}): {done.stderr.strip() or done.stdout.strip()}")
-        return done.stdout
+        return done.stdout if done.returncode == 0 else done.stderr
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), *, plane: str = "cell") -> Path:
         """Return a kubeconfig whose client certificate says that its holder is `user` in `groups`; made once."""

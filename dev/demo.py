@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -36,16 +35,7 @@ class Demo:
 
     def kubectl(self, *arguments: str, ipam: bool = False, check: bool = True) -> str:
         """Run kubectl against the cell (or IPAM); stdout, or stderr of a call that may fail."""
-        kubeconfig = self.cluster.ipam_kubeconfig if ipam else self.cluster.cell_kubeconfig
-        done = subprocess.run(
-            [str(self.cluster.kubectl_path), "--kubeconfig", str(kubeconfig), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if check and done.returncode:
-            raise ClusterError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")
-        return done.stdout if done.returncode == 0 else done.stderr
+        return self.cluster.kubectl(*arguments, plane="ipam" if ipam else "cell", check=check, timeout=120)
 
     def show(self, *arguments: str) -> None:
         """Run kubectl and print both the command and its answer."""

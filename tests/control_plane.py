@@ -1,11 +1,11 @@
 """The control planes as tests see them: two API servers, started through ``dev`` or already running."""
 
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from dev.cluster import Cluster
+from dev.errors import ClusterError
 
 
 @dataclass
@@ -32,30 +32,27 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         """kubectl against the cell; its output (stderr is part of the error)."""
-        return self._run(self.cell_kubeconfig, arguments, stdin, check=check)
+        return asserted(self.cluster, *arguments, stdin=stdin, check=check)
 
     def ipam_kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         """kubectl against the IPAM control plane."""
-        return self._run(self.ipam_kubeconfig, arguments, stdin, check=check)
+        return asserted(self.cluster, *arguments, plane="ipam", stdin=stdin, check=check)
 
     def install_crds(self, folder: Path) -> None:
         """Apply every file of ``folder`` to both API servers and wait until all kinds are served."""
-        for kubeconfig in (self.cell_kubeconfig, self.ipam_kubeconfig):
-            self._run(kubeconfig, ("apply", "--server-side", "--force-conflicts", "-f", str(folder)), None)
-            self._run(kubeconfig, ("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder)), None)
+        for kubectl in (self.kubectl, self.ipam_kubectl):
+            kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder))
+            kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
 
     def stop(self) -> None:
         self.cluster.down()
 
-    def _run(self, kubeconfig: Path, arguments: tuple[str, ...], stdin: str | None, *, check: bool = True) -> str:
-        done = subprocess.run(
-            [str(self.cluster.kubectl_path), "--kubeconfig", str(kubeconfig), *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        if check and done.returncode:
-            raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")
-        return done.stdout if done.returncode == 0 else done.stderr
+
+def asserted(
+    cluster: Cluster, *arguments: str, plane: str = "cell", stdin: str | None = None, check: bool = True
+) -> str:
+    """kubectl on a plane; a refusal fails the test, or lets what waits for a condition look again."""
+    try:
+        return cluster.kubectl(*arguments, plane=plane, stdin=stdin, check=check, timeout=120)
+    except ClusterError as error:
+        raise AssertionError(str(error)) from error

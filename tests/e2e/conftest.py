@@ -1,13 +1,9 @@
 """The e2e tier's fixtures: one two-node cluster with all programs a session, a fresh project and namespace a test."""
 
 import contextlib
-import os
 import secrets
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -28,38 +24,25 @@ from netclaim.api.resources import (
     WORKLOADS,
     Resource,
 )
-from netclaim.kube.client import Client
 from netclaim.kube.errors import NotFound
 from nso.ipam import invariants
 from tests.conftest import create_project
 from tests.e2e.nodes import nodes_are_sound
-from tests.e2e.stack import Stack
+from tests.e2e.stack import Stack, connected, two_nodes
 from tests.waiting import until
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Two real nodes and the programs. ``NETCLAIM_E2E_RUN_DIR`` names a running one (``make up``) to use instead."""
-    running = os.environ.get("NETCLAIM_E2E_RUN_DIR")
-    run_dir = Path(running) if running else Path(tempfile.mkdtemp(prefix="netclaim-e2e-"))
-    cluster = Cluster.load(run_dir) if running else Cluster.up(run_dir, nodes=2)
-    try:
-        if not running:
-            programs.start(cluster)
+    with two_nodes("NETCLAIM_E2E_RUN_DIR", programs.start) as cluster:
         yield cluster
-    finally:
-        if not running:
-            cluster.down()
-            shutil.rmtree(run_dir, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 async def stack(cluster: Cluster) -> AsyncIterator[Stack]:
-    cell = await Client.connect(str(cluster.cell_kubeconfig), user_agent="netclaim-tests")
-    ipam = await Client.connect(str(cluster.ipam_kubeconfig), user_agent="netclaim-tests")
-    yield Stack(cluster, cell, ipam)
-    await cell.close()
-    await ipam.close()
+    async with connected(cluster) as stack:
+        yield stack
 
 
 @dataclass

@@ -1,8 +1,11 @@
 """The product on a local two-node cluster, as the e2e tests drive it: kubectl, pings from Pods, IPAM's records."""
 
 import ipaddress
-import subprocess
-from collections.abc import Iterable
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from dev.cluster import Cluster
 from netclaim.api.resources import CLAIMS, INSTANCES, IP_ALLOCATIONS, IP_CLAIMS, PODS
 from netclaim.kube.client import Client
 from netclaim.kube.errors import NotFound
+from tests.control_plane import asserted
 from tests.waiting import until
 
 Raw = dict[str, Any]
@@ -31,18 +35,7 @@ class Stack:
 
     def kubectl(self, *arguments: str, stdin: str | None = None, ipam: bool = False, check: bool = True) -> str:
         """kubectl against the cell (or IPAM); stdout, or stderr of a call that was allowed to fail."""
-        kubeconfig = self.cluster.ipam_kubeconfig if ipam else self.cluster.cell_kubeconfig
-        done = subprocess.run(
-            [str(self.cluster.kubectl_path), "--kubeconfig", str(kubeconfig), *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if check and done.returncode:
-            raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr or done.stdout}")
-        return done.stdout if done.returncode == 0 else done.stderr
+        return asserted(self.cluster, *arguments, plane="ipam" if ipam else "cell", stdin=stdin, check=check)
 
     def apply(self, *documents: Raw) -> None:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
@@ -142,6 +135,33 @@ class Stack:
         """Program name -> its log so far."""
         folder = Path(self.cluster.run_dir) / "log"
         return {path.stem: path.read_text(errors="replace") for path in folder.glob("netclaim-*.log")}
+
+
+@contextmanager
+def two_nodes(variable: str, start: Callable[[Cluster], object] = lambda _: None) -> Iterator[Cluster]:
+    """Two real nodes, on which ``start`` starts something; or the running pair that the variable names, as it is."""
+    running = os.environ.get(variable)
+    if running:
+        yield Cluster.load(Path(running))
+        return
+    run_dir = Path(tempfile.mkdtemp(prefix="netclaim-nodes-"))
+    cluster = Cluster.up(run_dir, nodes=2)
+    try:
+        start(cluster)
+        yield cluster
+    finally:
+        cluster.down()
+        shutil.rmtree(run_dir, ignore_errors=True)
+
+
+@asynccontextmanager
+async def connected(cluster: Cluster) -> AsyncIterator[Stack]:
+    """The cluster with administrators' clients of both API servers."""
+    cell = await Client.connect(str(cluster.cell_kubeconfig), user_agent="netclaim-tests")
+    ipam = await Client.connect(str(cluster.ipam_kubeconfig), user_agent="netclaim-tests")
+    yield Stack(cluster, cell, ipam)
+    await cell.close()
+    await ipam.close()
 
 
 def workload(

@@ -32,7 +32,6 @@ async def test_replicas_on_two_nodes_get_addresses_and_answer_each_others_pings_
         assert assignments["networkIP"] == addresses_of(instance)["IPv6"]
         assert assignments["externalIP"].startswith("198.51.100.")
     await stack.assert_published_is_held(tenant.namespace, tenant.project)
-    await _delete_retained(stack, tenant, "web")
 
 
 async def test_kubectl_get_instances_prints_the_address_of_every_instance(stack: Stack, tenant: Tenant) -> None:
@@ -145,10 +144,3 @@ async def test_the_pod_is_attached_by_annotation_and_has_no_foot_in_the_cluster_
     links = stack.execute(tenant.namespace, "web-0", "/bin/ls", "/sys/class/net").split()
     assert sorted(links) == ["eth0", "lo"]
     assert {ip["ip"] for ip in pod["status"]["podIPs"]} == set(addresses_of(instances["web-0"]).values())
-
-
-async def _delete_retained(stack: Stack, tenant: Tenant, name: str) -> None:
-    """Retained interfaces outlive their workload: give them back, so that the tenant leaves nothing."""
-    stack.kubectl("delete", "workload", name, "-n", tenant.namespace, "--timeout=60s")
-    stack.kubectl("wait", "--for=delete", "networkinterfaceclaims", "--all", "-n", tenant.namespace, "--timeout=60s")
-    stack.kubectl("delete", "networkinterfaces", "--all", "-n", tenant.namespace, "--timeout=60s")

@@ -91,9 +91,6 @@ async def test_each_status_field_has_the_one_owner_that_the_table_names(
     found = owners(await stack.cell.get(resource, tenant.namespace, "web-0-eth0"))
 
     assert found == {field: {manager} for field, manager in table.items()}
-    stack.kubectl("delete", "workload", "web", "-n", tenant.namespace, "--timeout=60s")
-    await until(lambda: _no_claim(stack, tenant), timeout=60, what="claim gone")
-    stack.kubectl("delete", "networkinterfaces", "--all", "-n", tenant.namespace, "--timeout=60s")
 
 
 async def _no_claim(stack: Stack, tenant: Tenant) -> bool:

@@ -57,7 +57,6 @@ async def test_a_replaced_instance_keeps_its_interface_and_its_addresses(
     assert after == before
     assert stack.pings(tenant.namespace, "web-0", second["status"]["networkInterfaces"][0]["assignments"]["networkIP"])
     await stack.assert_published_is_held(tenant.namespace, tenant.project)
-    await _give_back(stack, tenant)
 
 
 async def _identity(stack: Stack, tenant: Tenant) -> tuple[str, str, str]:
@@ -91,7 +90,6 @@ async def test_scaling_down_and_up_follows_the_reclaim_policy(stack: Stack, tena
         assert again[0] != interface
         assert not set(again[1].values()) & set(allocations.values())
     await stack.assert_published_is_held(tenant.namespace, tenant.project)
-    await _give_back(stack, tenant)
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
@@ -115,7 +113,6 @@ async def test_deleting_and_recreating_the_workload_follows_the_reclaim_policy(
         allocations,
     )
     assert same is (policy == "Retain")
-    await _give_back(stack, tenant)
 
 
 async def test_a_claim_deleted_under_a_running_pod_frees_its_addresses_only_when_the_pod_is_gone(
@@ -167,10 +164,3 @@ async def _interface_is_gone(stack: Stack, tenant: Tenant, name: str) -> bool:
     except NotFound:
         return True
     return False
-
-
-async def _give_back(stack: Stack, tenant: Tenant) -> None:
-    """Delete the workload and what it retained."""
-    stack.kubectl("delete", "workload", "--all", "-n", tenant.namespace, "--timeout=60s")
-    stack.kubectl("wait", "--for=delete", "networkinterfaceclaims", "--all", "-n", tenant.namespace, "--timeout=60s")
-    stack.kubectl("delete", "networkinterfaces", "--all", "-n", tenant.namespace, "--timeout=60s")
