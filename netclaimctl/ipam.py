@@ -136,13 +136,17 @@ def repair(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only print what would be done")] = False,
     grace: Grace = 30.0,
+    limit: Annotated[
+        int, typer.Option(min=0, help="objects of a kind that are given back at once, where that is more than 5 %")
+    ] = FEW,
 ) -> None:
     """Give back what nobody holds, and allocate again what a live holder has lost; say what is left to a person.
 
-    Exit code 1 when something is left, or would be done. More than 10 objects of a kind, and more than 5 % of them,
-    are never given back at once: a restored backup looks like that.
+    Exit code 1 when something is left, or would be done. More than --limit objects of a kind, and more than 5 % of
+    them, are not given back at once: a restored backup looks like that. Raise it when you know that none is in use.
     """
-    found, failures = reading.run(_repair(kubeconfig, project, cell_kubeconfig or [], grace, dry_run=dry_run))
+    bound = Bound(limit, SHARE)
+    found, failures = reading.run(_repair(kubeconfig, project, cell_kubeconfig or [], grace, bound, dry_run=dry_run))
     for left in found.left:
         say(f"left: {left}", "yellow")
     verb = "to do" if dry_run else "done"
@@ -151,12 +155,18 @@ def repair(
 
 
 async def _repair(
-    kubeconfig: str | None, project: str | None, cell_kubeconfigs: Sequence[str], grace: float, *, dry_run: bool
+    kubeconfig: str | None,
+    project: str | None,
+    cell_kubeconfigs: Sequence[str],
+    grace: float,
+    bound: Bound,
+    *,
+    dry_run: bool,
 ) -> tuple[Repair, int]:
     async with _Session() as session:
         planes = await session.planes(kubeconfig, cell_kubeconfigs, project)
         seen = await planes.look_twice(grace)
-        found = plan(seen.ipam, seen.violations, Bound(FEW, SHARE), datetime.now(UTC))
+        found = plan(seen.ipam, seen.violations, bound, datetime.now(UTC))
         failures = 0
         for step in found.steps:
             if dry_run:

@@ -21,16 +21,16 @@ from netclaim.kube.objects import uid_of
 from netclaim.kube.writes import Create, Delete, Replace
 from netclaimctl import cells
 from netclaimctl.objects import IpamObjects, by_key
-from nso.ipam import classes, invariants
+from nso.ipam import invariants
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import cooldown_of, label, space_in
+from nso.ipam.cascade import cooldown_of, label, standing_space
 from nso.ipam.claims import holder_of
 from nso.ipam.index import Purpose
 from nso.ipam.invariants import Violation
 from nso.ipam.names import Scope, allocation_name
 from nso.ipam.snapshot import Snapshot
 from nso.ipam.steps import free
-from nso.ipam.views import ClassView, Holder, PoolView
+from nso.ipam.views import Holder
 
 ADVICE: Final[Mapping[str, str]] = {
     invariants.BLOCK_TWICE: "find out which holder uses it (netclaimctl ipam who), and replace the other's claim",
@@ -49,7 +49,7 @@ ADVICE: Final[Mapping[str, str]] = {
 A_PERSON: Final = "look at it with netclaimctl explain"
 TOO_MANY: Final = (
     "not given back with {count} others of {total}: so many at once look like a restored backup, whose addresses are "
-    "in use. Restore what is missing, or delete them by hand"
+    "in use. Restore what is missing, or allow it with --limit once you know that nothing uses them"
 )
 
 
@@ -173,8 +173,10 @@ def _allocate_again(violation: Violation, snapshot: Snapshot) -> Step | None:
     """The allocation that a live holder has lost, unless its block has another holder by now."""
     lost = _lost(violation, snapshot)
     pool = snapshot.pool_views.get(lost.pool) if lost else None
-    space = _space(lost, pool) if lost and pool else None
-    if lost is None or pool is None or space is None:
+    if lost is None or pool is None or pool.cidr is None or not pool.cidr.contains(lost.block):
+        return None
+    space = standing_space(pool, lost.scope, snapshot)
+    if space is None:
         return None
     if any(view.block.overlaps(lost.block) and view.space == space for view in snapshot.allocations_in(pool.key)):
         return None
@@ -195,13 +197,12 @@ def _allocate_again(violation: Violation, snapshot: Snapshot) -> Step | None:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """An allocation that is missing: whose it was, in which pool, and what its address space follows from."""
+    """An allocation that is missing: whose it was, in which pool, and for which scope."""
 
     purpose: Purpose
     holder: Holder
     block: Block
     pool: Key
-    cls: ClassView
     scope: Scope
 
 
@@ -209,23 +210,9 @@ def _lost(violation: Violation, snapshot: Snapshot) -> _Lost | None:
     namespace, name = violation.key
     claim = snapshot.claim_views.get(violation.key) if violation.kind == resources.IP_CLAIMS.kind else None
     if claim is not None and claim.cidr is not None and claim.pool is not None:
-        cls = classes.resolve(claim.class_name, claim.family, namespace, snapshot)
-        if isinstance(cls, ClassView):
-            return _Lost(Purpose.CLAIM, holder_of(claim), claim.cidr, claim.pool, cls, claim.scope)
+        return _Lost(Purpose.CLAIM, holder_of(claim), claim.cidr, claim.pool, claim.scope)
     child = snapshot.pool_views.get(violation.key) if violation.kind == resources.IP_POOLS.kind else None
-    if child is not None and child.cidr is not None and child.parent is not None and child.made_for is not None:
-        class_name, scope = child.made_for
-        cls = classes.resolve(class_name, None, namespace, snapshot)
-        if isinstance(cls, ClassView):
-            return _Lost(Purpose.CARVE, Holder(namespace, name, child.id.uid), child.cidr, child.parent, cls, scope)
+    if child is not None and child.cidr is not None and child.parent is not None:
+        scope = child.made_for[1] if child.made_for else {}
+        return _Lost(Purpose.CARVE, Holder(namespace, name, child.id.uid), child.cidr, child.parent, scope)
     return None
-
-
-def _space(lost: _Lost, pool: PoolView) -> str | None:
-    """The address space of the block; None when the scope does not tell it, or the block is not the pool's."""
-    if pool.cidr is None or not pool.cidr.contains(lost.block):
-        return None
-    try:
-        return space_in(pool, lost.cls.unique_within, lost.scope)
-    except KeyError:
-        return None
