@@ -155,9 +155,8 @@ def _attaching(declared: InstanceInterface, instance: Instance, observed: Observ
     if interface is None or unbound:
         return refuse(refusals.INTERFACE_NOT_BOUND, name, recheck=lookup, why=unbound, **context)
     context["interface"] = interface.name
-    prepared = condition(interface.status.conditions, networking.PREPARED)
-    if interface.is_going or prepared is None or prepared.status != "True":
-        why = " (it is being deleted)" if interface.is_going else _because(prepared)
+    why = _why_not_prepared(interface)
+    if why is not None:
         return refuse(refusals.INTERFACE_NOT_PREPARED, name, recheck=lookup, why=why, **context)
     ref = interface.status.attachment_ref
     return _definition(interface, ref.name if ref else interface.name, observed, name, context)
@@ -174,6 +173,19 @@ def _why_not_bound(declared: InstanceInterface, interface: NetworkInterface | No
     if held_by.name != wanted.name or (wanted.uid and held_by.uid != wanted.uid):
         return f" (networkinterface {interface.name} is held by claim {held_by.name} with uid {held_by.uid})"
     return ""
+
+
+def _why_not_prepared(interface: NetworkInterface) -> str | None:
+    """Why the interface cannot be attached yet, in brackets or empty; None when it can."""
+    prepared = condition(interface.status.conditions, networking.PREPARED)
+    if interface.is_going:
+        return " (it is being deleted)"
+    if prepared is None or prepared.status != "True":
+        return _because(prepared)
+    if prepared.observed_generation not in (None, interface.metadata.generation):
+        # Bound to its next claim, for example, while the Pod of the previous one may still have it.
+        return " (it was changed after it had been prepared)"
+    return None
 
 
 def _definition(

@@ -80,7 +80,9 @@ class Reviewer:
         for declared in instance.spec.network_interfaces:
             claim = declared.claim_ref.name
             for raw in self._interfaces.by(BY_CLAIM, (instance.namespace, claim)):
-                interfaces[claim] = NetworkInterface.model_validate(raw)
+                # One that an earlier claim of that name held may still be there.
+                if claim not in interfaces or raw["spec"]["claimRef"].get("uid") == declared.claim_ref.uid:
+                    interfaces[claim] = NetworkInterface.model_validate(raw)
         return self._with_attachments(Observed(instance, interfaces))
 
     def _with_attachments(self, observed: Observed) -> Observed:

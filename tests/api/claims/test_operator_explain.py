@@ -12,7 +12,8 @@ from netclaim.kube.client import Client
 from tests.api.claims.operator import ROOT, Operator
 from tests.api.claims.programs import Program as NsoProgram
 from tests.api.claims.shop import Shop, Writer, said
-from tests.api.vpc.world import Program, World, controller
+from tests.api.vpc.programs import Program, controller
+from tests.api.vpc.world import World
 from tests.control_plane import ControlPlane
 
 CLAIM = "web-0-eth0"

@@ -9,8 +9,9 @@ import pytest
 from netclaim.api import resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import AlreadyExists, NotFound
-from tests.api.vpc.world import SYSTEM, Program
-from tests.api.webhook.site import SECRET, Reviews, Site, free_port
+from tests.api.vpc.programs import Program
+from tests.api.vpc.world import SYSTEM
+from tests.api.webhook.site import SECRET, Site, a_site, free_port
 from tests.api.webhook.yard import Yard, install, uninstall
 from tests.control_plane import ControlPlane
 
@@ -47,15 +48,5 @@ async def yard(webhook: Program, cell: Client, namespace: str) -> Yard:
 @pytest.fixture
 async def site(control_plane: ControlPlane, cell: Client, namespace: str, tmp_path: Path) -> AsyncIterator[Site]:
     """Admission objects in force, an instance to make Pods for, and no certificate yet."""
-    with contextlib.suppress(AlreadyExists):
-        await cell.create(resources.NAMESPACES, {"metadata": {"name": SYSTEM}})
-    yard = Yard(cell, namespace)
-    await yard.service_account()
-    instance = await yard.instance("web-0", "eth0")
-    await yard.interface("web-0-eth0", "eth0")
-    port = free_port()
-    with contextlib.suppress(NotFound):
-        await cell.delete(resources.SECRETS, SYSTEM, SECRET)
-    await install(cell, f"https://127.0.0.1:{port}/mutate-v1-pod")
-    yield Site(control_plane, cell, tmp_path, port, Reviews(cell, yard.pod(instance), [port]))
-    await uninstall(cell)
+    async with a_site(control_plane, cell, namespace, tmp_path) as made:
+        yield made

@@ -14,9 +14,12 @@ from typing import Any, Self
 import aiohttp
 
 from netclaim.api import resources
+from netclaim.api.networking import INJECTED_ANNOTATION
 from netclaim.kube.client import Client
-from netclaim.kube.errors import AlreadyExists, ApiError
-from tests.api.vpc.world import SYSTEM, Program
+from netclaim.kube.errors import AlreadyExists, ApiError, NotFound
+from tests.api.vpc.programs import Program
+from tests.api.vpc.world import SYSTEM
+from tests.api.webhook.yard import Yard, install, uninstall
 from tests.control_plane import ControlPlane
 from tests.waiting import until
 from webhook.certificates import Stored
@@ -49,9 +52,9 @@ class Reviews:
     failures: list[str] = field(default_factory=list)
 
     async def one(self) -> None:
-        path = resources.PODS.path(self.pod["metadata"]["namespace"])
-        body = {"apiVersion": "v1", "kind": "Pod", **self.pod}
-        await self.cell.request("POST", path, query={"dryRun": "All"}, body=body)
+        """One review; whatever the webhook's state is, no Pod passes without its interface (R33)."""
+        made = await Yard(self.cell, self.pod["metadata"]["namespace"]).try_out(self.pod)
+        assert INJECTED_ANNOTATION in made["metadata"].get("annotations", {}), "a Pod was admitted unattached"
 
     async def run(self) -> None:
         while True:
@@ -137,7 +140,7 @@ class Site:
         kubeconfig = str(self.control_plane.cell_kubeconfig)
         return Program("webhook", log, "--kubeconfig", kubeconfig, "--listen", f"127.0.0.1:{port}", *flags)
 
-    async def works(self) -> None:
+    async def works(self, interval: float = 0.05) -> None:
         """Wait until a review is answered."""
 
         async def answered() -> bool:
@@ -146,7 +149,7 @@ class Site:
                 return True
             return False
 
-        await until(answered, timeout=60.0, what="a review is answered")
+        await until(answered, timeout=60.0, what="a review is answered", interval=interval)
 
     async def secret(self) -> Raw:
         return await self.cell.get(resources.SECRETS, SYSTEM, SECRET)
@@ -176,3 +179,20 @@ class Site:
     async def overwrite_bundle(self, value: str) -> None:
         op = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": value}
         await self.cell.json_patch(resources.MUTATING_WEBHOOKS, None, CONFIGURATION_NAME, [op])
+
+
+@contextlib.asynccontextmanager
+async def a_site(control_plane: ControlPlane, cell: Client, namespace: str, folder: Path) -> AsyncIterator[Site]:
+    """Admission objects in force, an instance in the namespace to make Pods for, and no certificate yet."""
+    with contextlib.suppress(AlreadyExists):
+        await cell.create(resources.NAMESPACES, {"metadata": {"name": SYSTEM}})
+    yard = Yard(cell, namespace)
+    await yard.service_account()
+    instance = await yard.instance("web-0", "eth0")
+    await yard.interface("web-0-eth0", "eth0")
+    port = free_port()
+    with contextlib.suppress(NotFound):
+        await cell.delete(resources.SECRETS, SYSTEM, SECRET)
+    await install(cell, f"https://127.0.0.1:{port}/mutate-v1-pod")
+    yield Site(control_plane, cell, folder, port, Reviews(cell, yard.pod(instance), [port]))
+    await uninstall(cell)

@@ -14,7 +14,7 @@ from webhook import certificates
 from webhook.certificates import Stored, Wanted
 
 Raw = dict[str, Any]
-SHORT = ("--certificate-lifetime", "6", "--authority-lifetime", "24", "--authority-overlap", "3")
+SHORT = ("--certificate-lifetime", "12", "--authority-lifetime", "36", "--authority-overlap", "3")
 
 
 def wanted(**span: float) -> Wanted:

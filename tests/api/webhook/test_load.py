@@ -18,7 +18,7 @@ from netclaim.api.cni import DEFAULT_NETWORK_ANNOTATION, NETWORKS_ANNOTATION
 from netclaim.api.networking import INJECT_LABEL, INJECTED_ANNOTATION
 from netclaim.kube.client import Client
 from netclaim.kube.errors import ApiError
-from tests.api.vpc.world import Program
+from tests.api.vpc.programs import Program
 from tests.api.webhook.site import free_port
 from tests.api.webhook.test_certificates import wanted
 from tests.api.webhook.yard import Yard

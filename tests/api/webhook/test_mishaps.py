@@ -8,7 +8,8 @@ import pytest
 from netclaim.api import resources
 from netclaim.kube.errors import ApiError
 from tests.api.dying import BORN
-from tests.api.vpc.world import SYSTEM, Program
+from tests.api.vpc.programs import Program
+from tests.api.vpc.world import SYSTEM
 from tests.api.webhook.site import SECRET, Site
 from tests.api.webhook.test_certificates import wanted
 from tests.api.webhook.yard import Yard

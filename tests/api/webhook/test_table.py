@@ -82,6 +82,14 @@ async def held_by_another_claim(yard: Yard) -> Raw:
     return yard.pod(instance)
 
 
+async def prepared_for_its_previous_claim(yard: Yard) -> Raw:
+    """The interface has gone over to the claim that was made anew, and the VPC controller has not seen it yet (T06)."""
+    pod = yard.pod(await _prepared(yard))
+    op = {"op": "replace", "path": "/spec/claimRef/uid", "value": "c-newer"}
+    await yard.cell.json_patch(resources.INTERFACES, yard.namespace, "web-0-eth0", [op])
+    return pod
+
+
 async def interface_going(yard: Yard) -> Raw:
     pod = yard.pod(await _prepared(yard))
     await _going(yard, resources.INTERFACES, "web-0-eth0")
@@ -136,6 +144,7 @@ async def unreadable_default(yard: Yard) -> Raw:
         (instance_going, 403, "InstanceTerminating", "wait for the replacement"),
         (interface_available, 503, "InterfaceNotBound", "Available"),
         (held_by_another_claim, 503, "InterfaceNotBound", "held by claim web-0-eth0 with uid c-web-0-eth0"),
+        (prepared_for_its_previous_claim, 503, "InterfaceNotPrepared", "changed after it had been prepared"),
         (interface_going, 503, "InterfaceNotPrepared", "it is being deleted"),
         (attachment_missing, 503, "AttachmentNotFound", "VPCAttachment web-0-eth0"),
         (attachment_going, 503, "AttachmentNotFound", "it is being deleted"),

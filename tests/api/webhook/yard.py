@@ -112,8 +112,10 @@ class Yard:
         await self.prepare(name, "True" if prepared else "False", "Prepared" if prepared else "AwaitingVPC")
 
     async def prepare(self, name: str, status: str, reason: str, phase: str = "Bound") -> None:
-        """The interface's status."""
+        """The interface's status, about the interface as it is."""
+        generation = (await self.cell.get(resources.INTERFACES, self.namespace, name))["metadata"]["generation"]
         told = {"type": "Prepared", "status": status, "reason": reason, "message": "so it is"}
+        told |= {"observedGeneration": generation}
         obj = {
             "metadata": {"name": name, "namespace": self.namespace},
             "status": {"phase": phase, "attachmentRef": {"name": name}, "conditions": [told]},

@@ -63,6 +63,12 @@ def _never_prepared(request: dict[str, Any], world: dict[str, Any]) -> None:
     world["interfaces"]["web-0-eth0"]["status"]["conditions"] = []
 
 
+def _changed_since(request: dict[str, Any], world: dict[str, Any]) -> None:
+    interface = world["interfaces"]["web-0-eth0"]
+    interface["metadata"]["generation"] = 2
+    interface["status"]["conditions"][0]["observedGeneration"] = 1
+
+
 def _interface_going(request: dict[str, Any], world: dict[str, Any]) -> None:
     world["interfaces"]["web-0-eth0"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
@@ -103,6 +109,7 @@ def _host_network(request: dict[str, Any], world: dict[str, Any]) -> None:
         (_other_claim, refusals.INTERFACE_NOT_BOUND, 503, "c-older", "NetworkInterface shop/web-0-eth0"),
         (_not_prepared, refusals.INTERFACE_NOT_PREPARED, 503, "AwaitingVPC", "NetworkInterface shop/web-0-eth0"),
         (_never_prepared, refusals.INTERFACE_NOT_PREPARED, 503, "web-0-eth0", "NetworkInterface shop/web-0-eth0"),
+        (_changed_since, refusals.INTERFACE_NOT_PREPARED, 503, "was changed", "NetworkInterface shop/web-0-eth0"),
         (_interface_going, refusals.INTERFACE_NOT_PREPARED, 503, "deleted", "NetworkInterface shop/web-0-eth0"),
         (_no_attachment, refusals.ATTACHMENT_NOT_FOUND, 503, "VPCAttachment", "VPCAttachment shop/web-0-eth0"),
         (_attachment_going, refusals.ATTACHMENT_NOT_FOUND, 503, "deleted", "VPCAttachment shop/web-0-eth0"),
