@@ -15,7 +15,7 @@ import sys
 import bench
 from bench.report import Report
 
-NOT_BENCHMARKS = frozenset({"agent_site", "report", "runner", "site", "__main__"})
+NOT_BENCHMARKS = frozenset({"agent_site", "bare", "report", "runner", "site", "__main__"})
 
 
 def names() -> list[str]:

@@ -26,7 +26,8 @@ from netclaim import identity
 from netclaim.api import resources
 from netclaim.api.resources import Resource
 from netclaim.kube.errors import ApiError
-from tests.api.vpc.world import CONTEXT, SYSTEM, World, controller
+from tests.api.vpc.programs import controller
+from tests.api.vpc.world import CONTEXT, SYSTEM, World
 from tests.api.webhook.site import free_port
 from tests.control_plane import ControlPlane
 from tests.waiting import until
@@ -60,9 +61,7 @@ async def run(*, short: bool) -> Report:
             try:
                 for before, size in itertools.pairwise((1, *sizes)):
                     await template.copy(range(before, size))
-                    await until(
-                        lambda wanted=size: _are_there(world, wanted), timeout=600.0, what="copies", interval=2.0
-                    )
+                    await _are_there(world, size)
                     seconds.append(await _restart(report, plane, Path(folder, f"log-{size}"), size))
             finally:
                 await template.remove(range(sizes[-1]))

@@ -25,7 +25,8 @@ from bench.report import Report
 from netclaim.api import resources
 from netclaim.kube.client import Client
 from netclaim.kube.errors import AlreadyExists
-from tests.api.vpc.world import SYSTEM, Program
+from tests.api.vpc.programs import Program
+from tests.api.vpc.world import SYSTEM
 from tests.api.webhook.site import free_port
 from tests.api.webhook.yard import Yard, install, uninstall
 from tests.control_plane import ControlPlane
