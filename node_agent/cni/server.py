@@ -1,9 +1,9 @@
 """The unix socket that netclaim-cni speaks to: bounded, and never leaving a call in the middle.
 
 At most ``at_work`` calls are worked on, at most ``queue`` wait; more are told to come back at once, and so is an ADD
-that has not got its turn within ``patience`` seconds: its runtime holds a sandbox, and can do other things meanwhile. A
-call's deadline counts from its turn. An ADD whose client went away is cancelled, and so undone; any other call is
-finished.
+that waited so long for its turn that it would not be answered within ``prompt`` seconds: its runtime holds a sandbox,
+and can do other things meanwhile. A call's deadline counts from its turn. An ADD whose client went away is cancelled,
+and so undone; any other call is finished.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.cni")
 AT_WORK: Final = 32
 QUEUE: Final = 512
 DEADLINE: Final = 20.0
-PATIENCE: Final = 2.0
+PROMPT: Final = 3.0
 READ_WITHIN: Final = 5.0
 """Seconds for a client to send its one line."""
 
@@ -48,14 +48,16 @@ class CniServer:
         at_work: int = AT_WORK,
         queue: int = QUEUE,
         deadline: float = DEADLINE,
-        patience: float = PATIENCE,
+        prompt: float = PROMPT,
     ) -> None:
         self._run = run
         self._path = path
         self._turn = asyncio.Semaphore(at_work)
         self._queue = queue
         self._deadline = deadline
-        self._patience = patience
+        self._prompt = prompt
+        self._usual = 0.0
+        """Seconds that an ADD has taken lately, once it had its turn."""
         self._waiting = 0
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
@@ -148,24 +150,35 @@ class CniServer:
             log.exception("call failed", verb=call.verb, container=call.container, ifname=call.ifname)
             raise Refusal(refusals.INTERNAL, why=f"{type(error).__name__}: {error}") from error
         else:
-            took = round((time.monotonic() - started) * 1000, 1)
-            log.info("call done", verb=call.verb, container=call.container, ifname=call.ifname, milliseconds=took)
+            took = time.monotonic() - started
+            if call.verb == "ADD":
+                self._usual += (took - self._usual) / 8
+            milliseconds = round(took * 1000, 1)
+            log.info(
+                "call done", verb=call.verb, container=call.container, ifname=call.ifname, milliseconds=milliseconds
+            )
             return result
         finally:
             metrics.AT_WORK.dec()
             self._turn.release()
 
     async def _await_turn(self, call: Call) -> None:
+        """Raises Refusal(BUSY) for an ADD that comes too late. One that waited for half of the time never does."""
+        arrived = time.monotonic()
         self._waiting += 1
         metrics.QUEUED.set(self._waiting)
         try:
-            async with asyncio.timeout(self._patience if call.verb == "ADD" else None):
+            async with asyncio.timeout(self._prompt if call.verb == "ADD" else None):
                 await self._turn.acquire()
         except TimeoutError as error:
             raise Refusal(refusals.BUSY, waiting=self._waiting) from error
         finally:
             self._waiting -= 1
             metrics.QUEUED.set(self._waiting)
+        ends = time.monotonic() - arrived + min(self._usual, self._prompt / 2)
+        if call.verb == "ADD" and ends > self._prompt:
+            self._turn.release()
+            raise Refusal(refusals.BUSY, waiting=self._waiting)
 
 
 async def _receive(reader: asyncio.StreamReader) -> Call:

@@ -99,7 +99,7 @@ async def test_an_add_that_waits_too_long_is_told_to_come_back_and_a_delete_wait
 ) -> None:
     """T11: a burst beyond what can be answered soon is refused with code 11; nothing that takes away ever is."""
     work = Work()
-    async with serving(work, tmp_path / "s", at_work=1, patience=0.2):
+    async with serving(work, tmp_path / "s", at_work=1, prompt=0.2):
         first = await Client.call(tmp_path / "s", container="sandbox-1")
         await first.line()
         await until(lambda: work.running)
