@@ -118,14 +118,29 @@ class Attacher:
     async def delete(self, call: Call, *, not_after: int | None = None) -> None:
         """Detach what the journal says that this container owns; nothing to do is success.
 
+        Done for the caller as soon as the container has no interface any more and the journal says that it leaves.
+        Whatever follows goes on in a task that keeps the container's and the device's turn.
         ``not_after``: leave a row alone that is younger (nanoseconds since 1970): a kept DEL that comes late.
         """
+        gone = asyncio.Event()
+        deleting = self._begin(self._delete(call, not_after, gone))
+        leaving = asyncio.ensure_future(gone.wait())
+        try:
+            await asyncio.wait({deleting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+        if deleting.done():
+            deleting.result()
+        else:
+            deleting.add_done_callback(_tell_failure)
+
+    async def _delete(self, call: Call, not_after: int | None, gone: asyncio.Event) -> None:
         async with self._locks.hold(call.key):
             row = await self._journal.get(call.key)
             if row is None or (not_after is not None and row.at > not_after):
                 return
             async with self._locks.hold(row.device):
-                await self._remove(row)
+                await self._remove(row, gone=gone.set)
 
     async def remove(self, row: Row) -> None:
         """Detach a row that was found in the journal, unless it has changed since."""
@@ -260,11 +275,11 @@ class Attacher:
                 return
         raise Refusal(refusals.CONTENDED, attachment=pointer)
 
-    async def _remove(self, row: Row) -> None:
+    async def _remove(self, row: Row, *, gone: Callable[[], None] = lambda: None) -> None:
         if row.state is not State.DELETING:
             await self._journal.change(replace(row, state=State.DELETING))
         try:
-            await self._datapath.detach(row.record)
+            await self._datapath.detach(row.record, gone=gone)
         except DatapathError as error:
             raise _kernel_refusal(error, row.record.attachment) from error
         await self._journal.end(row, row.withdrawal)
@@ -302,6 +317,12 @@ class Attacher:
         while not task.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(task)
+
+
+def _tell_failure(deleting: asyncio.Task[None]) -> None:
+    error = None if deleting.cancelled() else deleting.exception()
+    if error is not None:
+        log.warning("what follows a DEL could not be finished: the sweep tries again", error=str(error))
 
 
 def _examine(call: Call, pointer: Pointer, raw: Raw) -> Seen:

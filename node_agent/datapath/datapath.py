@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -46,7 +46,7 @@ from node_agent.datapath.model import (
 )
 from node_agent.datapath.netlink import Netlink, route_socket
 from node_agent.datapath.nft import Firewall
-from node_agent.datapath.objects import Ensure, Remove, RemoveElements, SetSysctl
+from node_agent.datapath.objects import Ensure, Remove, RemoveElements, RemoveLink, SetSysctl
 from node_agent.datapath.observe import Observer
 from node_agent.datapath.vpcs import Vpcs
 
@@ -187,15 +187,16 @@ class Datapath:
         self._live[record.attachment.device] = record
         self._raised[record.attachment.device] = record
 
-    async def detach(self, record: Record) -> bool:
+    async def detach(self, record: Record, *, gone: Callable[[], None] = lambda: None) -> bool:
         """Remove what this record's owner has, in reverse order. False: the device is another owner's, nothing is done.
 
-        Tolerant of anything that is already gone, the namespace included.
+        Tolerant of anything that is already gone, the namespace included. ``gone`` is called as soon as the guest can
+        send and receive nothing any more: both ends of its device are removed, what is left to do is tidying.
         """
         async with self._turn(record.attachment.device):
-            return await self._detach(record)
+            return await self._detach(record, gone)
 
-    async def _detach(self, record: Record) -> bool:
+    async def _detach(self, record: Record, gone: Callable[[], None]) -> bool:
         attachment = record.attachment
         live = self._live.get(attachment.device)
         if live is not None and live.attachment.owner != attachment.owner:
@@ -208,7 +209,10 @@ class Datapath:
         elif found is not None and found.alias not in ("", plan.alias(attachment.owner)):
             return False
         self._raised.pop(attachment.device, None)
-        await self._executor.run(steps)
+        closing = [step for step in steps if isinstance(step, RemoveLink)]
+        await self._executor.run(closing)
+        gone()
+        await self._executor.run(steps[len(closing) :])
         await self._leave_guest(record)
         self._live.pop(attachment.device, None)
         await self._vpcs.release_gateways(attachment)

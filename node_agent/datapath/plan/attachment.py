@@ -175,11 +175,9 @@ def bring_up(config: NodeConfig, attachment: Attachment) -> BringUp:
 
 
 def detach(config: NodeConfig, attachment: Attachment) -> tuple[Step, ...]:
-    """Close first: the device goes down and away (with its routes and neighbours), then the firewall, rules last."""
-    device = attachment.device
+    """Close first: the device goes (with its other end, its routes and neighbours), then the firewall, rules last."""
     return (
-        SetLink(device, up=False),
-        RemoveLink(device),
+        RemoveLink(attachment.device),
         RemoveElements(attachment_elements(config, attachment)),
         *(Remove(rule) for rule in reversed(attachment_rules(config, attachment))),
     )

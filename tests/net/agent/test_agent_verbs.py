@@ -53,8 +53,9 @@ async def test_del_leaves_nothing_behind_in_kernel_and_api(world: World) -> None
     await world.advertised("web-0-eth0")
     assert await node.traces()
     assert (await node.cni("DEL", guest)).out == ""
+    assert "eth0" not in (await guest.run("ip", "-o", "link")).out, "whoever is told that it is gone finds it gone"
+    assert await node.lacks_device("G00000000A013H")
     await node.clean()
-    assert "eth0" not in (await guest.run("ip", "-o", "link")).out
     await world.withdrawn("web-0-eth0")
     await node.cni("DEL", guest)
 

@@ -84,11 +84,10 @@ def test_a_device_is_made_closed_whatever_its_families(settings: NodeConfig, att
 @unhurried
 @given(configs, attachments())
 def test_detach_closes_first_and_takes_the_rules_away_last(settings: NodeConfig, attachment: Attachment) -> None:
-    """Data path design: down before the device goes, the device before its rules (a stale rule revives)."""
+    """Data path design: the device goes before its rules (a stale rule revives)."""
     steps = plan.detach(settings, attachment)
-    assert steps[0] == SetLink(attachment.device, up=False)
-    assert steps[1] == RemoveLink(attachment.device)
-    assert all(isinstance(step, RemoveElements | Remove) for step in steps[2:])
+    assert steps[0] == RemoveLink(attachment.device)
+    assert all(isinstance(step, RemoveElements | Remove) for step in steps[1:])
     firewall = _first(steps, RemoveElements)
     assert all(position > firewall for position in _positions(steps, Remove))
 
