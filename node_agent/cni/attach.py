@@ -129,10 +129,10 @@ class Attacher:
             await asyncio.wait({deleting, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
+            if not deleting.done():
+                deleting.add_done_callback(_tell_failure)
         if deleting.done():
             deleting.result()
-        else:
-            deleting.add_done_callback(_tell_failure)
 
     async def _delete(self, call: Call, not_after: int | None, gone: asyncio.Event) -> None:
         async with self._locks.hold(call.key):
