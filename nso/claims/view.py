@@ -12,6 +12,7 @@ from netclaim.api.meta import Key, Raw
 from netclaim.api.networking import (
     ALLOCATED_FOR_ANNOTATION,
     BOUND,
+    INTERFACE_RELEASE_FINALIZER,
     IPFamily,
     Network,
     NetworkContext,
@@ -123,7 +124,7 @@ class View:
             subnets=subnets,
             interface=held,
             ip_claims=self._ip_claims(claim, project, held, also),
-            detaching=await self._detaching(held) if held is not None and held.interface.is_going else "",
+            detaching=await self._detaching(held) if held is not None else "",
             is_fresh=is_fresh(claim),
         )
 
@@ -256,7 +257,8 @@ class View:
     async def _detaching(self, held: HeldInterface) -> str:
         """Which Pod, on which node, the data plane still serves through an interface that goes; empty when unknown."""
         ref = held.interface.status.attachment_ref
-        if ref is None:
+        let_go = held.interface.metadata.finalizers == [INTERFACE_RELEASE_FINALIZER]
+        if ref is None or let_go or not held.interface.is_going:
             return ""
         with contextlib.suppress(NotFound):
             raw = await self._cluster.client.get(resources.ATTACHMENTS, held.interface.namespace, ref.name)
