@@ -108,7 +108,8 @@ class Sweeper:
         if verdict.stopped:
             log.error(
                 "%d of %d IPClaims of this cell have lost their owner, more than a sweep gives back: nothing was done. "
-                "Was the cell restored from a backup? Restore what is missing, or delete the IPClaims by hand",
+                "Was the cell restored from a backup? Restore what is missing, or let netclaimctl ipam repair --limit "
+                "give them back",
                 len(orphans),
                 len(own),
             )
