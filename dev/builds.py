@@ -83,6 +83,11 @@ def etcd() -> Target:
     return Target("etcd", GO_MODULES / "etcd", "go.etcd.io/etcd/server/v3")
 
 
+def etcd_tool(name: str) -> Target:
+    """Return the target of etcdctl or etcdutl, which save and restore what etcd holds."""
+    return Target(name, GO_MODULES / "etcd", f"go.etcd.io/etcd/{name}/v3")
+
+
 def helm() -> Target:
     """Return the target of helm, told which Kubernetes it renders for when no API server is asked."""
     folder = GO_MODULES / "helm"
