@@ -86,6 +86,16 @@ def install(
     archive = imagebuild.build(display, tag=tag)
     say(f"importing the images into containerd on {', '.join(cluster.node_names)}")
     import_images(cluster, archive)
+    apply_charts(cluster, display, say, tag=tag, overrides=overrides)
+
+
+def apply_charts(
+    cluster: Cluster, display: Display, say: Say, *, tag: str, overrides: Mapping[str, Any] | None = None
+) -> None:
+    """Install every chart, or upgrade what is installed, to images of a tag; returns when all of it is ready.
+
+    The order is that of the documentation: types, IPAM, the cell's controllers, webhook, agents. Raises ClusterError.
+    """
     cell, ipam = helm(cluster, display), helm(cluster, display, "ipam")
     for plane in (cell, ipam):
         say(f"helm install crds ({plane.kubeconfig.stem})")
@@ -107,7 +117,7 @@ def uninstall(cluster: Cluster, display: Display, say: Say) -> None:
     say("netclaimctl uninstall --ipam")
     _delete_objects(cluster)
     say("helm upgrade node-agent --set removal.enabled=true")
-    cell.run("upgrade", "node-agent", str(CHARTS / AGENT_CHART), *IN_NAMESPACE, "--reuse-values", *REMOVAL)
+    cell.run("upgrade", "node-agent", str(CHARTS / AGENT_CHART), *IN_NAMESPACE, "--reset-then-reuse-values", *REMOVAL)
     wait(cluster, (AGENT,))
     for release in (AGENT_CHART, "vpc-controller", "nso", "ipam", "crds"):
         say(f"helm uninstall {release}")

@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import secrets
 import subprocess
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from dev import helm, imagebuild
@@ -15,25 +19,35 @@ from dev.programs import SYSTEM_NAMESPACE
 from dev.progress import PlainDisplay
 from netclaim.api.resources import PODS
 from tests.e2e.stack import Stack
+from tests.helm.helm import ROOT
 from tests.waiting import until
 
 Raw = dict[str, Any]
-STOP = "/tmp/stop"
-COUNT = (
-    'n=0; lost=0; row=0; worst=0; while [ ! -e "$1" ]; do n=$((n+1)); '
-    'if /bin/busybox ping -c 1 -W 2 "$2" > /dev/null 2>&1; then row=0; '
-    "else lost=$((lost+1)); row=$((row+1)); [ $row -gt $worst ] && worst=$row; fi; "
-    "/bin/busybox usleep 50000; done; echo $n $lost $worst"
+PING = (
+    'while [ ! -e "$0" ]; do for address in "$@"; do '
+    '/bin/busybox ping -c 1 -W 2 "$address" > /dev/null 2>&1; echo "$address $?"; '
+    "/bin/busybox usleep 20000; done; done"
 )
+"""Pings one address after the other until the file $0 is there; tells each address and whether it answered (0)."""
 
 
 @dataclass
 class Pings:
-    """Pings of one Pod to one address, one after the other: how many, how many unanswered, most of them in a row."""
+    """Pings of one Pod, one after the other: how many, how many unanswered, most of one address in a row."""
 
     sent: int = 0
     lost: int = 0
     worst: int = 0
+
+    def read(self, report: str) -> None:
+        """Take what PING told."""
+        in_a_row = dict[str, int]()
+        for line in report.splitlines():
+            address, code = line.split()
+            in_a_row[address] = 0 if code == "0" else in_a_row.get(address, 0) + 1
+            self.sent += 1
+            self.lost += code != "0"
+            self.worst = max(self.worst, in_a_row[address])
 
 
 @dataclass
@@ -43,6 +57,8 @@ class Installed:
     stack: Stack
     told: list[str] = field(default_factory=list)
     is_installed: bool = False
+    tag: str = helm.TAG
+    """Of the images that run."""
     since: dict[str, int] = field(default_factory=dict)
     """Length of each audit log when the charts were installed."""
 
@@ -55,20 +71,40 @@ class Installed:
         if not self.is_installed:
             self.since = {plane: self.cluster.run.audit_log(plane).stat().st_size for plane in PLANES}
             helm.install(self.cluster, PlainDisplay(), self.told.append)
-            self.is_installed = True
+            self.is_installed, self.tag = True, helm.TAG
 
-    def upgrade(self, tag: str) -> None:
-        """Give every image another tag, and upgrade every release to it: all Pods of the product are replaced."""
+    def install_from(self, revision: str, folder: Path) -> None:
+        """Install what an earlier commit has, its images and its charts, with that commit's own command."""
+        archive = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
+        command = [sys.executable, "-m", "dev", "programs", "install", "--run-dir", str(self.cluster.run_dir)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stderr or done.stdout
+        self.is_installed = True
+
+    def tag_images(self, tag: str) -> None:
+        """Give the images another tag, on every node."""
+        self.tag = tag
         for node in self.cluster.node_names:
             for target in imagebuild.TARGETS:
                 image = f"docker.io/{imagebuild.REPOSITORY}/{target}"
                 self.on(
                     node, "ctr", "-n", "k8s.io", "images", "tag", "--force", f"{image}:{helm.TAG}", f"{image}:{tag}"
                 )
-        runner = helm.helm(self.cluster, PlainDisplay())
-        for release, (chart, values) in helm.releases(self.cluster, tag).items():
-            runner.apply(release, chart, values)
-        helm.wait(self.cluster)
+
+    def import_images(self, tag: str) -> None:
+        """Give every node the images of this checkout, under a tag of their own."""
+        self.tag = tag
+        helm.import_images(self.cluster, imagebuild.build(PlainDisplay(), tag=tag))
+
+    def give_images(self) -> None:
+        """Give the images that run to every node, one that has none yet among them."""
+        helm.import_images(self.cluster, imagebuild.build(PlainDisplay(), tag=helm.TAG))
+        self.tag_images(self.tag)
+
+    def upgrade(self) -> None:
+        """Upgrade every release to images of the present tag: all Pods of the product are replaced."""
+        helm.apply_charts(self.cluster, PlainDisplay(), self.told.append, tag=self.tag)
 
     def uninstall(self) -> None:
         """Take everything away as the documentation tells."""
@@ -97,20 +133,34 @@ class Installed:
         )
         return {one["metadata"]["name"]: one for one in listed if "deletionTimestamp" not in one["metadata"]}
 
+    async def away(self, component: str) -> dict[str, float]:
+        """Seconds from the making of a component's Pods to their readiness, by node."""
+        found = {}
+        for pod in (await self.settled(component, len(self.cluster.node_names))).values():
+            ready = next(one for one in pod["status"]["conditions"] if one["type"] == "Ready")
+            began, ended = (
+                datetime.fromisoformat(text)
+                for text in (pod["metadata"]["creationTimestamp"], ready["lastTransitionTime"])
+            )
+            found[pod["spec"]["nodeName"]] = (ended - began).total_seconds()
+        return found
+
     @asynccontextmanager
-    async def pinging(self, namespace: str, pod: str, address: str) -> AsyncIterator[Pings]:
+    async def pinging(self, namespace: str, pod: str, addresses: Iterable[str]) -> AsyncIterator[Pings]:
         """Ping from inside the Pod for as long as this lasts; the figures are there afterwards."""
         kubectl = [str(self.cluster.kubectl_path), "--kubeconfig", str(self.cluster.cell_kubeconfig)]
-        words = [*kubectl, "exec", "-n", namespace, pod, "--", "/bin/sh", "-c", COUNT, "sh", STOP, address]
+        stop = f"/tmp/stop-{secrets.token_hex(3)}"
+        words = [*kubectl, "exec", "-n", namespace, pod, "--", "/bin/sh", "-c", PING, stop, *addresses]
         process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = asyncio.create_task(process.communicate())
         pings = Pings()
         try:
             yield pings
         finally:
-            await asyncio.to_thread(self.stack.execute, namespace, pod, "/bin/busybox", "touch", STOP)
-            said, complaint = await process.communicate()
+            await asyncio.to_thread(self.stack.execute, namespace, pod, "/bin/busybox", "touch", stop)
+            report, complaint = await said
         assert process.returncode == 0, complaint.decode()
-        pings.sent, pings.lost, pings.worst = map(int, said.split())
+        pings.read(report.decode())
 
     def on(self, node: str, *words: str) -> str:
         """Run a command in the node's namespaces and return what it says."""

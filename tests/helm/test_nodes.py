@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -16,9 +15,8 @@ from netclaim.api import networking
 from netclaim.api.kinds import KINDS
 from netclaim.api.meta import Raw
 from netclaim.api.resources import CLAIMS, CRDS, INTERFACES, NADS, NAMESPACES, NODES, WORKLOADS, Resource
-from netclaim.kube.client import Client
 from tests.conftest import create_project
-from tests.e2e.stack import Stack, addresses_of, network, workload
+from tests.e2e.stack import Stack, addresses_of, connected, network, two_nodes, workload
 from tests.helm.nodes import Installed
 from tests.waiting import until
 
@@ -28,35 +26,37 @@ long_run = pytest.mark.skipif(
 )
 pytestmark = needs_root
 REPLICAS = int(os.environ.get("NETCLAIM_HELM_REPLICAS", "6"))
+EARLIER = os.environ.get("NETCLAIM_UPGRADE_FROM", "")
+PATIENCE = 180 + 8 * REPLICAS
+"""Seconds for as many Pods to come up, or to go, on a machine with two cores."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two nodes without any program. ``NETCLAIM_HELM_RUN_DIR`` names a running pair to use instead."""
-    running = os.environ.get("NETCLAIM_HELM_RUN_DIR")
-    run_dir = Path(running) if running else Path(tempfile.mkdtemp(prefix="netclaim-helm-"))
-    cluster = Cluster.load(run_dir) if running else Cluster.up(run_dir, nodes=2)
-    try:
+    with two_nodes("NETCLAIM_HELM_RUN_DIR") as cluster:
         yield cluster
-    finally:
-        if not running:
-            cluster.down()
-            shutil.rmtree(run_dir, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
 async def product(cluster: Cluster) -> AsyncIterator[Installed]:
-    cell = await Client.connect(str(cluster.cell_kubeconfig), user_agent="netclaim-tests")
-    ipam = await Client.connect(str(cluster.ipam_kubeconfig), user_agent="netclaim-tests")
-    yield Installed(Stack(cluster, cell, ipam))
-    await cell.close()
-    await ipam.close()
+    async with connected(cluster) as stack:
+        yield Installed(stack)
 
 
 @pytest.fixture
 def installed(product: Installed) -> Installed:
     """The charts, installed by the first test that needs them and by the first after one that took them away."""
     product.install()
+    return product
+
+
+@pytest.fixture
+def earlier(product: Installed, tmp_path: Path) -> Installed:
+    """The product as an earlier commit of the checkout has it, installed by that commit's own command."""
+    if product.is_installed:
+        product.uninstall()
+    product.install_from(EARLIER, tmp_path)
     return product
 
 
@@ -86,7 +86,7 @@ async def emptied(stack: Stack, resource: Resource, namespace: str) -> None:
         assert not left, left
         return True
 
-    await until(gone, timeout=90, what=f"{resource.plural} of {namespace} gone", interval=0.3)
+    await until(gone, timeout=PATIENCE, what=f"{resource.plural} of {namespace} gone", interval=0.3)
 
 
 def first_on(instances: dict[str, Raw], node: str) -> str:
@@ -118,38 +118,58 @@ async def test_a_workload_comes_up_on_nodes_that_the_product_was_installed_on_wi
 
 async def test_an_upgrade_of_everything_is_not_felt_by_running_interfaces(installed: Installed, namespace: str) -> None:
     """T29: every Pod of the product is replaced while Pods ping each other, on one node and across the two."""
-    stack = installed.stack
-    stack.apply(workload("web", namespace, replicas=REPLICAS))
-    before = await stack.ready(namespace, "web", REPLICAS, timeout=180)
-    near, far = first_on(before, "node1"), first_on(before, "node2")
-    beside = max(name for name, one in before.items() if one["status"]["node"] == "node1")
-    agents = set(await installed.pods("node-agent"))
-    there = addresses_of(before[far])
-    async with (
-        installed.pinging(namespace, near, there["IPv6"]) as across,
-        installed.pinging(namespace, far, addresses_of(before[near])["IPv4"]) as back,
-        installed.pinging(namespace, beside, addresses_of(before[near])["IPv4"]) as same_node,
-    ):
-        await asyncio.to_thread(installed.upgrade, f"next-{secrets.token_hex(2)}")
-    after = await stack.ready(namespace, "web", REPLICAS)
-    assert not agents & set(await installed.settled("node-agent", 2))
-    assert {name: addresses_of(one) for name, one in after.items()} == {
-        name: addresses_of(one) for name, one in before.items()
-    }
-    print(f"\npings while everything was upgraded under {REPLICAS} interfaces: {across}, {back}, {same_node}")
-    for pings in (across, back, same_node):
-        assert pings.sent > 20, pings
-        assert pings.worst <= 1, pings  # one may be late on a machine with two cores
-    stack.apply(workload("web", namespace, replicas=REPLICAS + 1))
-    await stack.ready(namespace, "web", REPLICAS + 1, timeout=120)
+    installed.tag_images(f"next-{secrets.token_hex(2)}")
+    await upgraded_under_pings(installed, namespace)
     assert installed.denied() == []
 
 
+@pytest.mark.skipif(not EARLIER, reason="builds the images of another commit; NETCLAIM_UPGRADE_FROM=HEAD~1 names it")
+async def test_an_upgrade_from_an_earlier_commit_is_not_felt_by_running_interfaces(
+    earlier: Installed, namespace: str
+) -> None:
+    """T29: that commit's charts and images, then this checkout's; NETCLAIM_HELM_REPLICAS says under how many."""
+    earlier.import_images("upgraded")
+    await upgraded_under_pings(earlier, namespace)
+
+
+async def upgraded_under_pings(installed: Installed, namespace: str) -> None:
+    """Upgrade every release while each node's first Pod pings every interface, and two Pods one neighbour each."""
+    stack = installed.stack
+    stack.apply(workload("web", namespace, replicas=REPLICAS))
+    before = await stack.ready(namespace, "web", REPLICAS, timeout=PATIENCE)
+    near, far = first_on(before, "node1"), first_on(before, "node2")
+    beside = max(name for name, one in before.items() if one["status"]["node"] == "node1")
+    agents = set(await installed.pods("node-agent"))
+    everything = [address for one in before.values() for address in addresses_of(one).values()]
+    async with (
+        installed.pinging(namespace, near, everything) as from_near,
+        installed.pinging(namespace, far, everything) as from_far,
+        installed.pinging(namespace, far, [addresses_of(before[near])["IPv4"]]) as across,
+        installed.pinging(namespace, beside, [addresses_of(before[near])["IPv6"]]) as same_node,
+    ):
+        await asyncio.to_thread(installed.upgrade)
+    away = await installed.away("node-agent")
+    after = await stack.ready(namespace, "web", REPLICAS)
+    assert not agents & set(await installed.pods("node-agent"))
+    assert {name: addresses_of(one) for name, one in after.items()} == {
+        name: addresses_of(one) for name, one in before.items()
+    }
+    print(
+        f"\npings while everything was upgraded under {REPLICAS} interfaces: all of them from each node {from_near}, "
+        f"{from_far}; one across nodes {across}; one on a node {same_node}; seconds until an agent was ready {away}"
+    )
+    for pings in (from_near, from_far, across, same_node):
+        assert pings.sent > 20, pings
+        assert pings.worst <= 1, pings  # one may be late on a machine with two cores
+    stack.apply(workload("web", namespace, replicas=REPLICAS + 1))
+    await stack.ready(namespace, "web", REPLICAS + 1, timeout=PATIENCE)
+
+
 @long_run
-async def test_a_node_that_restarts_keeps_its_addresses_and_one_that_is_gone_gives_its_instances_to_the_other(
+async def test_a_node_restarts_another_disappears_and_one_that_joins_late_takes_pods(
     installed: Installed, namespace: str
 ) -> None:
-    """T08, T09, T27: a power cut; then a Node that is deleted while it is off, and that gets an agent on its return."""
+    """T08, T09, T27: a power cut keeps addresses, a deleted Node's go to the other, a new machine of its name joins."""
     stack, cluster = installed.stack, installed.cluster
     stack.apply(workload("web", namespace, replicas=4))
     before = await stack.ready(namespace, "web", 4, timeout=180)
@@ -170,8 +190,18 @@ async def test_a_node_that_restarts_keeps_its_addresses_and_one_that_is_gone_giv
         return True
 
     await until(all_on_the_other, timeout=300, what="every instance on the node that is left", interval=1)
+
+    shutil.rmtree(cluster.node("node2").folder / "lib")  # another machine: no image, no journal, no CNI plugin
+    (cluster.node("node2").cni_bin_dir / "netclaim-cni").unlink()
     await asyncio.to_thread(cluster.power_on, "node2")
+    await asyncio.to_thread(installed.give_images)
     await installed.settled("node-agent", 2)
+    stack.apply(workload("web", namespace, replicas=8))
+    joined = await stack.ready(namespace, "web", 8, timeout=240)
+    assert {one["status"]["node"] for one in joined.values()} == {"node1", "node2"}
+    for name, one in before.items():
+        assert addresses_of(joined[name]) == addresses_of(one)
+    await answer_each_other(stack, namespace, "web")
 
 
 async def answer_each_other(stack: Stack, namespace: str, name: str) -> None:
@@ -192,8 +222,8 @@ async def test_uninstalling_leaves_nothing_on_the_nodes_and_no_object_behind(
 ) -> None:
     """T07, T29: objects first, while the programs still release them; then the nodes; then the charts."""
     stack = installed.stack
-    stack.apply(workload("web", namespace, replicas=2, policy="Retain"))
-    await stack.ready(namespace, "web", 2, timeout=180)
+    stack.apply(workload("web", namespace, replicas=REPLICAS, policy="Retain"))
+    await stack.ready(namespace, "web", REPLICAS, timeout=PATIENCE)
     assert all(installed.left_on(node) for node in installed.cluster.node_names)
     await asyncio.to_thread(installed.uninstall)
 
