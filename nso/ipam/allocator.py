@@ -16,6 +16,7 @@ from nso.ipam.blocks import Block
 from nso.ipam.cascade import Offer
 from nso.ipam.index import Space
 from nso.ipam.ledger import Ledger
+from nso.ipam.orphans import HOLDER_KINDS, holds
 from nso.ipam.steps import Allocate, HoldPool
 from nso.ipam.views import AllocationView, PoolView
 
@@ -86,15 +87,28 @@ class Allocator:
         return None
 
     async def _make_again(self, step: Allocate, offer: Offer, block: Block) -> AllocationView | None:
-        """The allocation of a block that its holder publishes; None when there is one of that name."""
+        """The allocation of a block that its holder publishes; None when there is one of that name, or no holder.
+
+        The stores may show an allocation gone long before they show that its holder went first.
+        """
         try:
             raw = await self._cluster.create(
                 resources.IP_ALLOCATIONS, step.to_raw(offer, block), guarded=True, field_manager=managers.IPAM
             )
         except AlreadyExists:
             return None
+        allocation = AllocationView.of(raw)
+        if not holds(allocation, await self._holder(step)):
+            await self.give_back(allocation)
+            return None
         log.warning("the allocation of %s for %s was gone: made again", block, step.holder.key)
-        return AllocationView.of(raw)
+        return allocation
+
+    async def _holder(self, step: Allocate) -> Raw | None:
+        try:
+            return await self._cluster.client.get(HOLDER_KINDS[step.purpose], *step.holder.key)
+        except NotFound:
+            return None
 
     async def hold(self, step: HoldPool) -> bool:
         """Write the claim's uid on the pool; False when the pool is going or gone."""

@@ -147,7 +147,7 @@ class Leader:
                 except AlreadyExists:
                     return None
                 self.answered()
-                return AllocationView.of(made)
+                return self._confirm_holder(step, AllocationView.of(made))
             space = self.seen.index(offer.pool.key, offer.shape).space(offer.space)
             while True:
                 if step.exact is None:
@@ -168,6 +168,14 @@ class Leader:
         raw = self.world.get(IP_POOLS, pool.key)
         self.answered()
         if raw is not None and raw["metadata"]["uid"] == pool.id.uid and not PoolView.of(raw).going:
+            return allocation
+        self._give_back(allocation)
+        return None
+
+    def _confirm_holder(self, step: Allocate, allocation: AllocationView) -> AllocationView | None:
+        holder = self.world.get(HOLDER_KINDS[step.purpose], step.holder.key)
+        self.answered()
+        if holds(allocation, holder):
             return allocation
         self._give_back(allocation)
         return None

@@ -237,6 +237,11 @@ class TwoLeaders(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self.world.seconds += seconds
 
+    def is_of_nobody(self, violation: invariants.Violation) -> bool:
+        """Whether it is about an allocation that a crash has left behind, whose holder and pool are both gone."""
+        left = self.world.get(IP_ALLOCATIONS, violation.key) if violation.invariant == invariants.NO_POOL else None
+        return left is not None and not self.has_a_holder(left)
+
     def violations(self) -> list[invariants.Violation]:
         kinds = {"classes": IP_CLASSES, "pools": IP_POOLS, "claims": IP_CLAIMS, "allocations": IP_ALLOCATIONS}
         return invariants.check(**{name: self.world.listed(kind) for name, kind in kinds.items()})
@@ -249,7 +254,7 @@ class TwoLeaders(RuleBasedStateMachine):
         self.checked = self.world.snapshot()
         published = [cidr for _, cidr in self.world.published()]
         assert len(published) == len(set(published)), published
-        found = [str(each) for each in self.violations() if each.invariant in ALWAYS]
+        found = [str(each) for each in self.violations() if each.invariant in ALWAYS and not self.is_of_nobody(each)]
         assert not found, found
 
     def teardown(self) -> None:
@@ -309,5 +314,21 @@ def test_a_pool_whose_range_was_just_taken_stays_until_that_is_told() -> None:
     told = machine.world.get(IP_CLAIMS, (PROJECT, "range-a"))
     assert told
     assert told["status"]["cidr"]
+    machine.nothing_is_given_twice()
+    machine.teardown()
+
+
+def test_no_block_is_taken_again_for_a_pool_that_went_before_its_allocation() -> None:
+    """T06: a leader whose watch of allocations is ahead of that of pools sees a carve lost that was given back."""
+    machine = TwoLeaders()
+    machine.begin()
+    machine.claim_block("block-0", "a", loose=False)
+    machine.act_on_everything(0)
+    machine.act_on_everything(0)
+    machine.see_all(1)
+    machine.clearance(0)
+    machine.see(1, IP_ALLOCATIONS)
+    machine.act_on_all_pools(1)
+    assert not machine.world.listed(IP_ALLOCATIONS)
     machine.nothing_is_given_twice()
     machine.teardown()
