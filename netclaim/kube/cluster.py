@@ -109,12 +109,17 @@ class Cluster:
         return whole.store
 
     def held(self, resource: Resource, key: Key) -> Raw | None:
-        """The object as whichever store has it, None when nobody follows it or it is not there."""
+        """The object as whichever store has it, None when nobody follows it or it is not there.
+
+        As the running reconcile left it, where no store shows that yet.
+        """
+        running = flight.current.get()
+        written = running.written.get((resource, key)) if running is not None else None
         for reflector in self._by_resource.get(resource, ()):
             raw = reflector.store.get(key)
             if raw is not None:
-                return raw
-        return None
+                return written if written is not None and version_of(raw) < version_of(written) else raw
+        return written
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -323,6 +328,7 @@ class Cluster:
         version = version_of(raw)
         if running is not None and version:
             key = key_of(raw)
+            running.written[resource, key] = raw
             running.expectations += [
                 Expectation(each, key, version)
                 for each in self._by_resource.get(resource, ())

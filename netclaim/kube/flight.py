@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
-from netclaim.api.meta import Key
+from netclaim.api.meta import Key, Raw
+from netclaim.api.resources import Resource
 from netclaim.kube.errors import LeadershipLost, NotFound
 from netclaim.kube.reflector import Reflector
 
@@ -54,6 +55,8 @@ class Flight:
 
     leads: Callable[[], bool]
     expectations: list[Expectation] = field(default_factory=list)
+    written: dict[tuple[Resource, Key], Raw] = field(default_factory=dict)
+    """The server's last answer for each object that it wrote."""
 
 
 current: Final[ContextVar[Flight | None]] = ContextVar("flight", default=None)

@@ -38,7 +38,8 @@ async def limit(client: Client, namespace: str, quota: Raw, counted: str, most: 
         assert counted in (raw.get("status") or {}).get("used", {}), raw.get("status")
         return True
 
-    await until(counts, timeout=60, what="the quota counted", interval=0.2)
+    # A controller manager learns of a kind up to a minute after it was installed.
+    await until(counts, timeout=180, what="the quota counted", interval=0.2)
 
 
 async def raise_to(client: Client, namespace: str, quota: Raw, counted: str, most: int) -> None:

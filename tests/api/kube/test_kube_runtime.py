@@ -7,8 +7,11 @@ from contextlib import aclosing
 import pytest
 from prometheus_client import REGISTRY
 
+from netclaim.api.conditions import reason_of
 from netclaim.api.meta import Key
 from netclaim.api.resources import CLAIMS, CONFIG_MAPS, EVENTS, LEASES, NAMESPACES
+from netclaim.kube import flight
+from netclaim.kube.apply import execute
 from netclaim.kube.client import Client
 from netclaim.kube.cluster import Cluster, run_reflectors
 from netclaim.kube.controller import Controller, own_key
@@ -16,7 +19,8 @@ from netclaim.kube.errors import AlreadyExists, Gone, NotFound
 from netclaim.kube.events import EventRecorder
 from netclaim.kube.leader import Elector, Timings
 from netclaim.kube.objects import uid_of
-from tests.api.kube.objects import claim, config_map
+from netclaim.kube.writes import ApplyStatus, Owned
+from tests.api.kube.objects import CLAIM, claim, condition, config_map
 from tests.faults.proxy import FaultProxy
 from tests.waiting import until
 
@@ -155,6 +159,35 @@ async def test_every_run_of_a_controller_sees_its_own_last_write(cell: Client, s
     assert stale == []
     for task in tasks:
         task.cancel()
+
+
+async def test_a_status_that_is_said_twice_in_one_run_ends_as_it_was_said_last(cell: Client, shop: str) -> None:
+    """T26: the second is compared with the first, not with a store that shows neither of them yet."""
+    await cell.create(CLAIMS, claim(shop))
+    cluster = Cluster(cell)
+    claims = cluster.reflect(CLAIMS, namespace=shop)
+
+    async def say(reason: str) -> None:
+        told = {"conditions": [condition("Ready", "False", reason)]}
+        await execute(
+            cluster, [ApplyStatus(CLAIMS, (shop, CLAIM), told, "test", Owned(conditions=frozenset({"Ready"})))]
+        )
+
+    following = asyncio.create_task(run_reflectors(cluster))
+    try:
+        await claims.synced.wait()
+        await say("Last")
+        await until(lambda: reason_of(claims.store.get((shop, CLAIM)) or {}, "Ready") == "Last")
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+    token = flight.current.set(flight.Flight(lambda: True))
+    try:
+        await say("Passing")
+        await say("Last")
+    finally:
+        flight.current.reset(token)
+    assert reason_of(await cell.get(CLAIMS, shop, CLAIM), "Ready") == "Last"
 
 
 async def test_a_write_into_a_namespace_that_goes_is_nobodys_failure(cell: Client) -> None:
