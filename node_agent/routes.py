@@ -181,10 +181,13 @@ class Routes:
             self.controller.enqueue(_key(vpc))
 
     async def known(self, vpc: int, name: str) -> Raw | None:
-        """An advertisement as the API has it: from the VPC's store once that is in step, else live."""
+        """An advertisement as the API has it: from the VPC's store once that is in step, else live.
+
+        What the running reconcile has written itself counts before any store shows it.
+        """
         followed = self._followed.get(vpc)
         if followed is not None and followed.synced.is_set():
-            return followed.store.get((self._namespace, name))
+            return self._cluster.held(resources.BGP_ADVERTISEMENTS, (self._namespace, name))
         try:
             return await self._cluster.client.get(resources.BGP_ADVERTISEMENTS, self._namespace, name)
         except NotFound:

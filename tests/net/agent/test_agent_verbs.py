@@ -72,6 +72,18 @@ async def test_results_come_in_the_version_that_was_asked_for(world: World, vers
     await node.cni("DEL", guest, cniVersion=version)
 
 
+async def test_a_container_that_leaves_as_soon_as_it_has_come_leaves_no_advertisement(world: World) -> None:
+    """T26: its advertisement is taken back by the very run that wrote it, before any watch shows it."""
+    (node,) = await world.add_nodes("a")
+    for number in range(16):
+        name = f"web-{number}-eth0"
+        await world.attach(name, 36, 65 + number, 2 + number)
+        guest = await world.guest(name)
+        await node.cni("ADD", guest)
+        await node.cni("DEL", guest)
+    await world.sound()
+
+
 async def test_a_repeated_add_of_one_container_finds_its_own_work(world: World) -> None:
     """T10, containerd#10507: ADD again and again leaves one set of devices, and the guest keeps working."""
     (node,) = await world.add_nodes("a")
