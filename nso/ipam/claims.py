@@ -173,7 +173,7 @@ def _hold_range(claim: ClaimView, cls: ClassView, catalogue: Catalogue, now: dat
     pool = held.pool or _held_before(claim, cls, catalogue)
     if pool is None:
         return _get_pool(claim, held.orders, held.refusal, held.waits, now)
-    carves = catalogue.allocations_for(pool.id.uid)
+    carves = [carve for carve in catalogue.allocations_for(pool.id.uid) if carve.block == pool.cidr]
     if pool.cidr is None or not carves:
         return Plan(waits=frozenset({for_pool(pool.key)}), again=POOL_PATIENCE)
     holding = () if pool.going else (HoldPool(pool, claim.id.uid),)

@@ -152,7 +152,7 @@ def _carves(seen: Snapshot) -> Iterator[Violation]:
         if not carves:
             if not pool.going:
                 yield Violation(NOT_ALLOCATED, kind, pool.key, f"{pool.cidr} is not carved")
-        elif carves[0].block != pool.cidr:
+        elif all(carve.block != pool.cidr for carve in carves):
             yield Violation(OTHER_BLOCK, kind, pool.key, f"it has {pool.cidr}, its carve is {carves[0].block}")
         parent = seen.pool_views.get(pool.parent)
         if parent is None or parent.cidr is None or not parent.cidr.contains(pool.cidr):

@@ -117,7 +117,7 @@ def plan_child(pool: PoolView, fill: Fill | None, catalogue: Catalogue, now: dat
     if ipam.POOL_FINALIZER not in pool.id.finalizers:
         return Plan((AddFinalizer(resources.IP_POOLS, pool.raw, ipam.POOL_FINALIZER),))
     if pool.cidr is not None:
-        if not catalogue.allocations_for(pool.id.uid):
+        if all(carve.block != pool.cidr for carve in catalogue.allocations_for(pool.id.uid)):
             return _carve_again(pool, pool.cidr, fill, catalogue, now)
         shape = shape_of(pool, catalogue)
         refusal = shape if isinstance(shape, Refusal) and pool.class_names else None
