@@ -25,7 +25,7 @@ FORBIDDEN = {
     "IP_CLAIMS",
     "IP_ALLOCATIONS",
 }
-FORBIDDEN_MODULES = {"netclaim.api.ipam", "netclaim.api.cloud", "netclaim.api.cni", "netclaim.api.network"}
+FORBIDDEN_MODULES = ("netclaim.api.ipam.", "netclaim.api.cloud.", "netclaim.api.cni.", "netclaim.api.network.")
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
@@ -33,10 +33,15 @@ def test_no_module_of_compute_names_another_kind_of_the_network(module: Path) ->
     tree = ast.parse(module.read_text())
     names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
-    imported = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported = {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert names & FORBIDDEN == set()
-    assert imported & FORBIDDEN_MODULES == set()
+    assert [name for name in imported if f"{name}.".startswith(FORBIDDEN_MODULES)] == []
 
 
 def test_all_modules_were_looked_at() -> None:
