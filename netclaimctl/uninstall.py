@@ -143,10 +143,8 @@ async def _release(client: Client, kind: Resource, raw: Raw) -> bool:
 
 async def _again(client: Client, kind: Resource, raw: Raw) -> Raw:
     namespace, name = key_of(raw)
-    try:
-        return await client.get(kind, namespace or None, name)
-    except NotFound:
-        return {"metadata": {**raw["metadata"], "finalizers": []}}
+    found = await client.find(kind, namespace, name)
+    return {"metadata": {**raw["metadata"], "finalizers": []}} if found is None else found
 
 
 def uninstall(

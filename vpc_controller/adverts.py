@@ -13,7 +13,6 @@ from netclaim.api.networking import NetworkInterface
 from netclaim.freshness import FRESH, is_fresh
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import NotFound
 from netclaim.kube.events import EventRecorder
 from netclaim.kube.writes import Emit
 from vpc_controller import advert_plan
@@ -71,11 +70,7 @@ class Adverts:
         return FRESH.total_seconds() if planned.waits else None
 
     async def _clear(self, attachment: VPCAttachment, node: str) -> None:
-        try:
-            found: Raw | None = await self._cluster.client.get(resources.NODES, None, node)
-        except NotFound:
-            found = None
-        if exists(found):
+        if exists(await self._cluster.client.find(resources.NODES, None, node)):
             return
         note = f"Node {node} is gone: the attachment is free for another node"
         told = Emit(attachment.to_dict(), "Warning", NODE_LOST_EVENT, note)

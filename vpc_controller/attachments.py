@@ -16,7 +16,6 @@ from netclaim.api.networking import NetworkInterface, NetworkInterfaceClaim
 from netclaim.freshness import FRESH, is_fresh
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import NotFound
 from netclaim.kube.events import EventRecorder
 from netclaim.kube.objects import uid_of
 from vpc_controller import facts
@@ -95,13 +94,9 @@ class Attachments:
 
     async def _let_go(self, interface: NetworkInterface) -> None:
         """Drop `attached` when there is no attachment: asked live, since addresses are given away after this."""
-        try:
-            found = await self._cluster.client.get(resources.ATTACHMENTS, interface.namespace, interface.name)
-        except NotFound:
-            pass
-        else:
-            if facts.is_of_interface(VPCAttachment.model_validate(found)):
-                return
+        found = await self._cluster.client.find(resources.ATTACHMENTS, interface.namespace, interface.name)
+        if found is not None and facts.is_of_interface(VPCAttachment.model_validate(found)):
+            return
         await self._cluster.drop_finalizer(resources.INTERFACES, interface.to_dict(), cloud.ATTACHED_FINALIZER)
 
     def _observe(self, key: Key) -> Observed:

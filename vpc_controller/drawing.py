@@ -12,7 +12,7 @@ from netclaim.api.managers import VPC_CONTROLLER
 from netclaim.api.meta import Key, Raw
 from netclaim.api.resources import Resource
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import AlreadyExists, NotFound
+from netclaim.kube.errors import AlreadyExists
 from netclaim.kube.objects import describe, key_of, uid_of
 from vpc_controller.identifiers import BY_IDENTITY, BY_VPC, Draw, Seen, Taken, is_free, labelled, said
 
@@ -69,11 +69,8 @@ class Drawing:
 
     async def _is_held_by(self, wish: Draw, value: int) -> bool:
         """Whether the value that could not be taken is the holder's already (the cache lags behind our own create)."""
-        try:
-            found = await self._cluster.client.get(resources.IDENTIFIERS, self._namespace, wish.object_name(value))
-        except NotFound:
-            return False
-        return Identifier.model_validate(found).spec.holder.uid == wish.holder.uid
+        found = await self._cluster.client.find(resources.IDENTIFIERS, self._namespace, wish.object_name(value))
+        return found is not None and Identifier.model_validate(found).spec.holder.uid == wish.holder.uid
 
 
 class Releases:
@@ -130,8 +127,5 @@ class Releases:
         client = self._cluster.client
         if await client.list(resources.BGP_ADVERTISEMENTS, self._namespace, label_selector=selector):
             return False
-        try:
-            found = await client.get(kind, holder.namespace, holder.name)
-        except NotFound:
-            return True
-        return uid_of(found) != holder.uid or self._observe(identifier, raw).superseded
+        found = await client.find(kind, holder.namespace, holder.name)
+        return found is None or uid_of(found) != holder.uid or self._observe(identifier, raw).superseded

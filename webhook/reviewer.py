@@ -14,7 +14,7 @@ from netclaim.api.compute import Instance
 from netclaim.api.meta import Key, Raw
 from netclaim.api.networking import NetworkInterface
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import ApiError, NotFound
+from netclaim.kube.errors import ApiError
 from webhook import metrics, refusals
 from webhook.inject import Admission, Observed, decide, owner_of, pod_name
 from webhook.refusals import Lookup, Refusal, refuse
@@ -61,11 +61,8 @@ class Reviewer:
 
     async def _look(self, lookup: Lookup) -> Raw | None:
         metrics.LOOKUPS.labels(lookup.resource.kind).inc()
-        try:
-            async with asyncio.timeout(LOOKUP_SECONDS):
-                return await self._cluster.client.get(lookup.resource, lookup.namespace, lookup.name)
-        except NotFound:
-            return None
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            return await self._cluster.client.find(lookup.resource, lookup.namespace, lookup.name)
 
     def _observe(self, request: Request) -> Observed:
         owner = owner_of(request.pod)

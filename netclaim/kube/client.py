@@ -206,8 +206,19 @@ class Client:
                 raise Lost(f"watch of {resource.plural}: {error}") from error
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Raw:
-        """The object as it is now."""
+        """The object as it is now.
+
+        Raises:
+            NotFound: nothing has this name, or the kind is not served.
+        """
         return await self._send("GET", resource.path(namespace or None, name))
+
+    async def find(self, resource: Resource, namespace: str | None, name: str) -> Raw | None:
+        """The object as it is now, None when nothing has this name."""
+        try:
+            return await self.get(resource, namespace, name)
+        except NotFound:
+            return None
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -245,11 +256,11 @@ class Client:
         """What a create with an unknown outcome left behind; None when nothing is there."""
         metadata = body["metadata"]
         try:
-            found = await self.get(resource, metadata.get("namespace"), metadata["name"])
-        except NotFound:
-            return None
+            found = await self.find(resource, metadata.get("namespace"), metadata["name"])
         except ApiError:
             raise (error or Lost("create with unknown outcome")) from None
+        if found is None:
+            return None
         wanted = {name: value for name, value in body.items() if name != "status"}
         if is_going(found) or not covers(found, wanted):
             raise AlreadyExists(

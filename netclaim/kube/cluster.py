@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -231,11 +230,8 @@ class Cluster:
 
     async def _is_there(self, resource: Resource, namespace: str, name: str, uid: str | None) -> bool:
         """Whether the object (of that uid, when one is given) is there now."""
-        try:
-            found = await self.client.get(resource, namespace or None, name)
-        except NotFound:
-            return False
-        return uid is None or uid_of(found) == uid
+        found = await self.client.find(resource, namespace, name)
+        return found is not None and (uid is None or uid_of(found) == uid)
 
     # -- finalizers ------------------------------------------------------------------------------------------------
 
@@ -310,11 +306,8 @@ class Cluster:
     async def _same(self, resource: Resource, obj: Raw) -> Raw | None:
         """The object as it is now, None when it is gone or another has its name."""
         namespace, name = key_of(obj)
-        with contextlib.suppress(NotFound):
-            fresh = await self.client.get(resource, namespace or None, name)
-            if uid_of(fresh) == uid_of(obj):
-                return fresh
-        return None
+        fresh = await self.client.find(resource, namespace, name)
+        return fresh if fresh is not None and uid_of(fresh) == uid_of(obj) else None
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

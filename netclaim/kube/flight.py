@@ -13,7 +13,7 @@ from typing import Final
 
 from netclaim.api.meta import Key, Raw
 from netclaim.api.resources import Resource
-from netclaim.kube.errors import LeadershipLost, NotFound
+from netclaim.kube.errors import LeadershipLost
 from netclaim.kube.reflector import Reflector
 
 
@@ -41,12 +41,7 @@ class Expectation:
             ApiError: the server cannot be asked.
         """
         namespace, name = self.key
-        try:
-            raw = await self.reflector.client.get(self.reflector.resource, namespace or None, name)
-        except NotFound:
-            self.reflector.observe(self.key, None)
-        else:
-            self.reflector.observe(self.key, raw)
+        self.reflector.observe(self.key, await self.reflector.client.find(self.reflector.resource, namespace, name))
 
 
 @dataclass(slots=True)

@@ -123,10 +123,7 @@ class Elector:
         self._won(before)
 
     async def _read(self) -> Raw | None:
-        try:
-            return await self._client.get(LEASES, self._namespace, self._name)
-        except NotFound:
-            return None
+        return await self._client.find(LEASES, self._namespace, self._name)
 
     def _observe(self, lease: Raw) -> None:
         spec = lease.get("spec") or {}

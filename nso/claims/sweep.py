@@ -20,7 +20,7 @@ from netclaim.api.meta import Key, Raw
 from netclaim.api.resources import Resource
 from netclaim.kube.backoff import jittered
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import ApiError, NotFound
+from netclaim.kube.errors import ApiError
 from netclaim.kube.objects import key_of, uid_of
 from netclaim.kube.reflector import Reflector
 from nso.claims import metrics
@@ -151,11 +151,8 @@ class Sweeper:
 
     async def _is_there(self, ref: Raw) -> bool:
         namespace, name = _key(ref)
-        try:
-            raw = await self._cluster.client.get(OWNERS[ref["kind"]], namespace, name)
-        except NotFound:
-            return False
-        return uid_of(raw) == str(ref["uid"])
+        raw = await self._cluster.client.find(OWNERS[ref["kind"]], namespace, name)
+        return raw is not None and uid_of(raw) == str(ref["uid"])
 
 
 def _key(ref: Raw) -> Key:

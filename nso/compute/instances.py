@@ -16,7 +16,7 @@ from netclaim.api.meta import Key, Raw
 from netclaim.api.networking import PREPARED
 from netclaim.kube import apply
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import AlreadyExists, ApiError, NotFound
+from netclaim.kube.errors import AlreadyExists, ApiError
 from netclaim.kube.events import EventRecorder
 from netclaim.kube.objects import is_going
 from netclaim.kube.writes import ApplyStatus, Delete
@@ -159,9 +159,8 @@ class Instances:
 
     async def _holder(self, seen: Seen) -> Refusal:
         """Who has the Pod's name: it may be a Pod that we do not follow, since nothing marks it as an instance's."""
-        try:
-            pod = await self.cell.client.get(resources.PODS, *seen.instance.key)
-        except NotFound:
+        pod = await self.cell.client.find(resources.PODS, *seen.instance.key)
+        if pod is None:
             return reasons.pod_going(seen.instance.name)
         step = pods.decide(seen.instance.name, seen.instance.uid, pod, _now())
         return step.why if isinstance(step, Wait) else reasons.pod_pending(seen.instance.name, "")

@@ -51,9 +51,7 @@ class FreshPools:
             await asyncio.sleep(READS_APART)
         task = self._running[key] = self._next.pop(key)
         try:
-            return await self._client.get(resources.IP_POOLS, key[0], key[1])
-        except NotFound:
-            return None
+            return await self._client.find(resources.IP_POOLS, *key)
         finally:
             if self._running.get(key) is task:
                 del self._running[key]
@@ -98,17 +96,12 @@ class Allocator:
         except AlreadyExists:
             return None
         allocation = AllocationView.of(raw)
-        if not holds(allocation, await self._holder(step)):
+        holder = await self._cluster.client.find(HOLDER_KINDS[step.purpose], *step.holder.key)
+        if not holds(allocation, holder):
             await self.give_back(allocation)
             return None
         log.warning("the allocation of %s for %s was gone: made again", block, step.holder.key)
         return allocation
-
-    async def _holder(self, step: Allocate) -> Raw | None:
-        try:
-            return await self._cluster.client.get(HOLDER_KINDS[step.purpose], *step.holder.key)
-        except NotFound:
-            return None
 
     async def hold(self, step: HoldPool) -> bool:
         """Write the claim's uid on the pool; False when the pool is going or gone."""

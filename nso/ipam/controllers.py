@@ -17,6 +17,7 @@ from netclaim.kube.apply import differs, execute
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import Conflict, Invalid, NotFound
 from netclaim.kube.events import EventRecorder
+from netclaim.kube.objects import uid_of
 from netclaim.kube.writes import ApplyStatus, Owned, Write
 from nso.ipam import claims, classes, pools, reasons
 from nso.ipam.allocator import Allocator
@@ -136,19 +137,18 @@ class Claims:
 
     async def _is_still_for(self, claim: ClaimView, allocation: AllocationView) -> bool:
         """By a live read: whether the claim is the same, wants a block, and has not got another."""
-        try:
-            live = ClaimView.of(await self._cluster.client.get(resources.IP_CLAIMS, *claim.key))
-        except NotFound:
+        raw = await self._cluster.client.find(resources.IP_CLAIMS, *claim.key)
+        if raw is None:
             return False
+        live = ClaimView.of(raw)
         return live.id.uid == claim.id.uid and not live.id.going and live.cidr in {None, allocation.block}
 
     async def _settle(self, claim: ClaimView) -> bool:
         """A bound claim's block is taken: by itself, which is fine, or by another, which is told."""
         if claim.cidr is None or claim.allocation is None:
             return False
-        try:
-            raw = await self._cluster.client.get(resources.IP_ALLOCATIONS, *claim.allocation)
-        except NotFound:
+        raw = await self._cluster.client.find(resources.IP_ALLOCATIONS, *claim.allocation)
+        if raw is None:
             return False
         held = AllocationView.of(raw)
         if held.holder is None or held.holder.uid != claim.id.uid:
@@ -162,10 +162,10 @@ class Claims:
             return ()
         if ipam.CLAIM_FINALIZER not in claim.id.finalizers or self._project.allocations_for(claim.id.uid):
             return ()
-        try:
-            found = AllocationView.of(await self._cluster.client.get(resources.IP_ALLOCATIONS, *claim.allocation))
-        except NotFound:
+        raw = await self._cluster.client.find(resources.IP_ALLOCATIONS, *claim.allocation)
+        if raw is None:
             return ()
+        found = AllocationView.of(raw)
         return (found,) if found.holder and found.holder.uid == claim.id.uid else ()
 
 
@@ -252,12 +252,9 @@ class Pools:
             fill = self._fill(replace(pool, cidr=allocation.block))
             await execute(self._cluster, [pools.carved(pool, allocation.block, fill, utcnow())])
         except (Conflict, Invalid):
-            try:
-                live = PoolView.of(await self._cluster.client.get(resources.IP_POOLS, *pool.key))
-            except NotFound:
-                live = None
-            same = live is not None and live.id.uid == pool.id.uid
-            if same and live and (live.cidr == allocation.block or (live.cidr is None and not live.going)):
+            raw = await self._cluster.client.find(resources.IP_POOLS, *pool.key)
+            live = None if raw is None or uid_of(raw) != pool.id.uid else PoolView.of(raw)
+            if live and (live.cidr == allocation.block or (live.cidr is None and not live.going)):
                 raise
             await self._allocator.give_back(allocation)
         return None
@@ -371,10 +368,7 @@ class Allocations:
     async def _live(self, allocation: AllocationView, kind: Resource) -> Raw | None:
         if allocation.holder is None:
             return None
-        try:
-            return await self._cluster.client.get(kind, *allocation.holder.key)
-        except NotFound:
-            return None
+        return await self._cluster.client.find(kind, *allocation.holder.key)
 
     async def _delete(self, allocation: AllocationView) -> None:
         await self._cluster.delete_if_present(

@@ -118,16 +118,10 @@ class World:
     # -- what is there ---------------------------------------------------------------------------------------------
 
     async def get(self, resource: Resource, name: str) -> Raw | None:
-        try:
-            return await self.cell.get(resource, self.namespace, name)
-        except NotFound:
-            return None
+        return await self.cell.find(resource, self.namespace, name)
 
     async def get_cluster_scoped(self, resource: Resource, name: str) -> Raw | None:
-        try:
-            return await self.cell.get(resource, None, name)
-        except NotFound:
-            return None
+        return await self.cell.find(resource, None, name)
 
     async def all(self, resource: Resource) -> dict[str, Raw]:
         listed = await self.cell.list(resource, self.namespace)

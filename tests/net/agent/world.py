@@ -14,7 +14,7 @@ from typing import Any
 from netclaim import identity
 from netclaim.api import managers, resources
 from netclaim.kube.client import Client
-from netclaim.kube.errors import ApiError, NotFound
+from netclaim.kube.errors import ApiError
 from tests.net.agent.checker import Checker
 from tests.net.agent.node import Node
 from tests.net.agent.plumbing import Door, Guest, run
@@ -179,11 +179,8 @@ class World:
 
     async def advertisement(self, attachment: str) -> dict[str, Any] | None:
         """The attachment's advertisement, None without one."""
-        try:
-            name = identity.advertisement_name(*self.attachments[attachment])
-            return await self.cell.get(resources.BGP_ADVERTISEMENTS, self.system, name)
-        except NotFound:
-            return None
+        name = identity.advertisement_name(*self.attachments[attachment])
+        return await self.cell.find(resources.BGP_ADVERTISEMENTS, self.system, name)
 
     async def advertised(self, attachment: str) -> dict[str, Any]:
         """The advertisement once its node says that it is advertised."""
