@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from netclaim import addresses
-from netclaim.api import ipam, resources
+from netclaim.api import conditions, ipam, resources
 from netclaim.api.ipam import IPClaim
 from netclaim.api.managers import NSO
 from netclaim.api.meta import Raw
@@ -18,6 +18,7 @@ from netclaim.api.networking import (
     CLAIM_RELEASE_FINALIZER,
     INTERFACE_RELEASE_FINALIZER,
     PROJECT_ANNOTATION,
+    READY,
     NetworkInterface,
 )
 from netclaim.kube.writes import AddFinalizer, Create, Delete
@@ -113,8 +114,8 @@ def _make(seen: ClaimSeen) -> Plan:
         given_back = _give_up(seen, refusals[0]) if refusals[0].is_final else _ask(seen, missing)
         return (*given_back, *status.refused(seen, refusals[0], project=seen.project))
     if missing or not all(is_bound(one) for one in answered.values()):
-        wanted = ", ".join(need.wanted for need in needs)
-        return (*_hold(seen), *status.asking(seen, wanted), *_ask(seen, missing))
+        told = () if missing and _says_why_not(seen) else status.asking(seen, ", ".join(need.wanted for need in needs))
+        return (*_hold(seen), *told, *_ask(seen, missing))
     return _bind(seen, placement, answered)
 
 
@@ -146,6 +147,11 @@ def _conflict(seen: ClaimSeen, need: Need, ip_claim: IPClaim | None) -> Refusal 
             what=f"Interface {seen.interface_name}", waits_for=f"{where} to be given back"
         )
     return None
+
+
+def _says_why_not(seen: ClaimSeen) -> bool:
+    """Whether the claim, its project recorded, says why IPAM did not take the last ask: it does until one is taken."""
+    return bool(seen.claim.status.project) and conditions.reason_of(seen.raw, READY) in reasons.OF_AN_ASK
 
 
 def _hold(seen: ClaimSeen) -> Plan:
@@ -182,7 +188,7 @@ def _give_up(seen: ClaimSeen, refusal: Refusal) -> Plan:
     The refused IPClaims themselves stay: they tell when the cause is gone, and hold no address. While a former holder
     still goes nothing was given yet, and a claim that waits for a quota or for IPAM keeps its turn.
     """
-    waiting = {reasons.INTERFACE_BEING_RELEASED.name, reasons.QUOTA_EXCEEDED.name, reasons.ALLOCATION_FAILED.name}
+    waiting = {*reasons.OF_AN_ASK, reasons.INTERFACE_BEING_RELEASED.name}
     kept = seen.interface is not None and seen.interface.minted_for == seen.claim.uid
     if kept or seen.was_bound or (refusal.reason in waiting and not refusal.is_final):
         return ()

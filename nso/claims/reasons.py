@@ -97,6 +97,9 @@ ADDRESS_ALLOCATION_MISSING: Final = Reason(
 )
 ALLOCATION_FAILED: Final = Reason("AllocationFailed", "The addresses could not be asked for: {error}")
 
+OF_AN_ASK: Final = frozenset({QUOTA_EXCEEDED.name, ALLOCATION_FAILED.name})
+"""Names of those that tell what became of an ask for addresses. The claim keeps its turn and asks again."""
+
 ADOPTION_ADVICE: Final = "Delete the interface to give its addresses back, or claim what it has."
 
 REFUSALS: Final = frozenset(value.name for value in tuple(globals().values()) if isinstance(value, Reason))

@@ -353,6 +353,25 @@ def test_what_ipam_does_not_take_is_told_with_the_error_as_it_came() -> None:
     assert not writes(planned, Create)
 
 
+@pytest.mark.parametrize("reason", ["QuotaExceeded", "AllocationFailed"])
+def test_a_claim_whose_ask_was_refused_says_so_until_an_ask_is_taken(reason: str) -> None:
+    """R12: no condition flips at every retry, and no event is told twice."""
+    failure = Refusal(reason, "A quota of project project-alpha is used up: few.")
+    raw = claim_raw(status={"project": "project-alpha"})
+    (refusal,) = (write for write in writes(plan(seen(raw, failure=failure)), ApplyStatus) if write.manager == "nso")
+    standing = seen({**raw, "status": refusal.status})
+    retry = plan(standing)
+    assert len(writes(retry, Create)) == 2
+    assert not [write for write in writes(retry, ApplyStatus) if write.manager == "nso"]
+    assert not writes(retry, Emit)
+    names = [need.name for need in needs_of(standing.cell, standing.claim, ("IPv6", "IPv4"))]
+    taken = tuple(
+        ip_claim(standing, name, ipFamily=family, status={})
+        for name, family in zip(names, ("IPv6", "IPv4"), strict=True)
+    )
+    assert told(plan(replace(standing, ip_claims=taken)), "Allocated") == ("False", "Allocating")
+
+
 def test_a_claim_in_a_namespace_that_goes_asks_for_nothing() -> None:
     """Claims.md: namespace deleted, never rebuild."""
     assert plan(seen(namespace_is_going=True)) == ()
