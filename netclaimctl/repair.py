@@ -43,6 +43,7 @@ ADVICE: Final[Mapping[str, str]] = {
     invariants.OUTSIDE_POOL: "replace the claim that holds it",
     invariants.RESERVED: "replace the claim that holds it, or lift the reservation",
     invariants.WRONG_NAME: "replace the claim that holds it: under this name its block can be given out twice",
+    invariants.WRONG_SPACE: "replace the claim that holds it: in its own space its block can be given out again",
     invariants.MALFORMED: "correct the object",
     cells.NOT_HELD: "replace the claim: its address may be given to somebody else",
 }

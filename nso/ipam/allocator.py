@@ -11,7 +11,6 @@ from netclaim.api import managers, resources
 from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.errors import AlreadyExists, ApiError, Conflict, Lost, NotFound, ServerError
-from netclaim.kube.objects import uid_of
 from nso.ipam.blocks import Block
 from nso.ipam.cascade import Offer
 from nso.ipam.index import Space
@@ -81,7 +80,7 @@ class Allocator:
             if allocation is None and step.exact is None:
                 allocation = await self._rewarm(step, offer)
             if allocation is not None:
-                return await self._confirm(offer.pool, allocation)
+                return await self._confirm(offer, allocation)
         return None
 
     async def _make_again(self, step: Allocate, offer: Offer, block: Block) -> AllocationView | None:
@@ -162,12 +161,15 @@ class Allocator:
             return AllocationView.of(taken)
         return None
 
-    async def _confirm(self, pool: PoolView, allocation: AllocationView) -> AllocationView | None:
-        """Undo when the pool turns out to be going: its removal did not see this allocation."""
-        raw = await self._fresh.read(pool.key)
-        if raw is not None and uid_of(raw) == pool.id.uid and not PoolView.of(raw).going:
+    async def _confirm(self, offer: Offer, allocation: AllocationView) -> AllocationView | None:
+        """Undo when the pool turns out to be going (its removal did not see this allocation), or to have other spaces.
+
+        The latter: this process saw its classes as they are no more, or not as they were.
+        """
+        raw = await self._fresh.read(offer.pool.key)
+        if raw is not None and offer.is_open(PoolView.of(raw)):
             return allocation
-        log.info("IPPool %s is going: %s is given back", pool.id, allocation.block)
+        log.info("IPPool %s is going, or not as it was seen: %s is given back", offer.pool.id, allocation.block)
         await self.give_back(allocation)
         return None
 

@@ -6,6 +6,7 @@ on first use, under names that are functions of class and scope: a herd of first
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,11 @@ class Offer:
     pool: PoolView
     shape: Shape
     space: str
+
+    def is_open(self, live: PoolView) -> bool:
+        """Whether the pool, read after a block was taken, still is the one that offered it."""
+        same = live.id.uid == self.pool.id.uid and live.unique_within == self.shape.unique_within
+        return same and not live.going
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +127,34 @@ def shape_of(pool: PoolView, catalogue: Catalogue) -> Shape | Refusal:
             f"IPPool {pool.id} ({cidr}) hands out blocks of one length and one uniqueWithin, but its classes are "
             + ", ".join(f"{cls.name} ({cls.family} /{cls.length}, {list(cls.unique_within)})" for cls in serving),
         )
-    length = serving[0].length
+    length, roles = serving[0].length, separating(pool, serving[0].unique_within)
+    if pool.unique_within not in {None, roles}:
+        return reasons.other_spaces(pool.key, pool.unique_within or (), roles)
     start, end = cidr.numbers(length)
     leading, trailing = pool.reserved
     withheld = [(start, min(start + leading, end)), (max(end - trailing, start), end)]
     withheld += [excluded.numbers(length) for excluded in pool.excluded if excluded.overlaps(cidr)]
-    return Shape(cidr, length, tuple(sorted((max(a, start), min(b, end)) for a, b in withheld if a < b)))
+    return Shape(cidr, length, tuple(sorted((max(a, start), min(b, end)) for a, b in withheld if a < b)), roles)
 
 
-def space_in(pool: PoolView, unique_within: tuple[str, ...], scope: Scope) -> str:
-    """The address space of a scope inside a pool: roles that the pool itself is made for separate nothing there.
+def is_judged(pool: PoolView) -> bool:
+    """Whether its own reconcile has said what the pool is good for: nothing is given out of it before."""
+    return pool.unique_within is not None if pool.ready else status_of(pool.raw, ipam.READY) is not None
+
+
+def separating(pool: PoolView, unique_within: Iterable[str]) -> tuple[str, ...]:
+    """The roles that separate address spaces inside a pool: those that it is itself made for do not."""
+    fixed = pool.made_for[1] if pool.made_for else {}
+    return tuple(role for role in unique_within if role not in fixed)
+
+
+def space_in(pool: PoolView, unique_within: Iterable[str], scope: Scope) -> str:
+    """The address space of a scope inside a pool.
 
     Raises:
         KeyError: the scope does not fill a role.
     """
-    fixed = pool.made_for[1] if pool.made_for else {}
-    return space_name([role for role in unique_within if role not in fixed], scope)
+    return space_name(separating(pool, unique_within), scope)
 
 
 def cooldown_of(pool: Key, catalogue: Catalogue) -> float:
@@ -145,20 +163,16 @@ def cooldown_of(pool: Key, catalogue: Catalogue) -> float:
     return max((cls.cooldown for cls in served(found, catalogue)), default=0.0) if found else 0.0
 
 
-def unique_within(pool: PoolView, catalogue: Catalogue) -> tuple[str, ...]:
-    """The scope roles that separate address spaces in a pool: all its classes agree on them, or it hands out nothing.
-
-    Never those of the class that a claim of its blocks names, or has by default: that one can be another by now.
-    """
-    return next((cls.unique_within for cls in served(pool, catalogue)), ())
-
-
 def standing_space(pool: PoolView, scope: Scope, catalogue: Catalogue) -> str | None:
-    """The address space of what a pool gave out before; None when that cannot be told."""
-    if not served(pool, catalogue):
-        return None
+    """The address space of what a pool gave out before; None when that cannot be told.
+
+    Never that of the class that a claim of its blocks names, or has by default: that one can be another by now.
+    """
+    roles = pool.unique_within
+    if roles is None:
+        roles = next((cls.unique_within for cls in served(pool, catalogue)), None)
     try:
-        return space_in(pool, unique_within(pool, catalogue), scope)
+        return space_in(pool, roles, scope) if roles is not None else None
     except KeyError:
         return None
 
@@ -177,7 +191,7 @@ def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -
     for pool in sorted(catalogue.offered_pools(namespace), key=lambda pool: pool.id):
         if cls.name not in pool.class_names:
             continue
-        if status_of(pool.raw, ipam.READY) is None and not pool.going:
+        if not pool.going and not is_judged(pool):
             unjudged = unjudged or pool
             continue
         shape = shape_of(pool, catalogue)
@@ -202,6 +216,9 @@ def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -
     shape = shape_of(held.pool, catalogue)
     if isinstance(shape, Refusal):
         return Place(refusal=shape)
+    if not is_judged(held.pool):
+        waiting = reasons.waiting_for_pool(held.pool.key, "it was not looked at yet")
+        return Place(refusal=waiting, waits=frozenset({for_pool(held.pool.key)}))
     return Place(offers=(Offer(held.pool, shape, space_in(held.pool, cls.unique_within, scope)),))
 
 
@@ -256,7 +273,6 @@ def _shared_offers(cls: ClassView, scope: Scope, namespace: str, catalogue: Cata
         shape = shape_of(pool, catalogue)
         if isinstance(shape, Refusal) or (shape.length, shape.cidr.family) != (cls.length, cls.family):
             continue
-        roles = unique_within(pool, catalogue)
-        if not missing_roles(roles, scope):
-            offers.append(Offer(pool, shape, space_in(pool, roles, scope)))
+        if is_judged(pool) and not missing_roles(shape.unique_within, scope):
+            offers.append(Offer(pool, shape, space_in(pool, shape.unique_within, scope)))
     return tuple(offers)

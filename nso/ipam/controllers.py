@@ -21,7 +21,7 @@ from netclaim.kube.objects import uid_of
 from netclaim.kube.writes import ApplyStatus, Owned, Write
 from nso.ipam import claims, classes, pools, reasons
 from nso.ipam.allocator import Allocator
-from nso.ipam.cascade import cooldown_of, shape_of
+from nso.ipam.cascade import cooldown_of, is_judged, shape_of
 from nso.ipam.index import Purpose, Shape
 from nso.ipam.orphans import HOLDER_KINDS, Suspects, holds
 from nso.ipam.project import Project
@@ -263,7 +263,7 @@ class Pools:
         """Write at once what others act on, counters at most once in `STATUS_EVERY`; else seconds until they may be."""
         if not differs(pool.raw.get("status") or {}, write.status, write.owns):
             return None
-        settled = pool.ready and write.status.get("cidr") == str(pool.cidr)
+        settled = pool.ready and write.status.get("cidr") == str(pool.cidr) and is_judged(pool)
         rest = self._written.get(pool.id.uid, 0.0) + STATUS_EVERY - time.monotonic()
         if settled and rest > 0:
             return rest

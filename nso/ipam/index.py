@@ -42,11 +42,15 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a pool hands out: blocks of `length` out of `cidr`, but for those in `withheld` (block numbers)."""
+    """What a pool hands out: blocks of `length` out of `cidr`, but for those in `withheld` (block numbers).
+
+    Each block once for each of the address spaces that the scope roles `unique_within` separate.
+    """
 
     cidr: Block
     length: int
     withheld: tuple[tuple[int, int], ...] = ()
+    unique_within: tuple[str, ...] = ()
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from netclaim.api import ipam, resources
 from netclaim.api.meta import Key, Raw
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import shape_of
+from nso.ipam.cascade import shape_of, standing_space
 from nso.ipam.index import Purpose, Shape
 from nso.ipam.names import allocation_name
 from nso.ipam.snapshot import Snapshot
@@ -32,6 +32,7 @@ OUTSIDE_PARENT: Final = "OutsideParent"
 OUTSIDE_POOL: Final = "OutsidePool"
 RESERVED: Final = "Reserved"
 WRONG_NAME: Final = "WrongName"
+WRONG_SPACE: Final = "WrongSpace"
 MALFORMED: Final = "Malformed"
 
 T = TypeVar("T")
@@ -181,12 +182,23 @@ def _pools(seen: Snapshot) -> Iterator[Violation]:
         views = seen.allocations_in(pool.key)
         reservations = [view for view in views if view.purpose is Purpose.RESERVATION]
         for view in filter(_is_held, views):
+            yield from _space(view, pool, seen)
             if not pool.cidr.contains(view.block):
                 yield _allocation(OUTSIDE_POOL, view, f"{view.block} is not in its pool ({pool.cidr})")
             elif isinstance(shape, Shape):
                 yield from _length_and_reservation(view, shape, pool, reservations)
         if isinstance(shape, Shape) and not pool.going:
             yield from _counters(pool, shape, seen)
+
+
+def _space(view: AllocationView, pool: PoolView, seen: Snapshot) -> Iterator[Violation]:
+    """A block lies in the space of its holder's scope: from any other, that space would give it again."""
+    claim = seen.claim_views.get(view.holder.key) if view.holder and view.purpose is Purpose.CLAIM else None
+    child = seen.pool_views.get(view.holder.key) if view.holder and view.purpose is Purpose.CARVE else None
+    scope = claim.scope if claim else child.made_for[1] if child and child.made_for else {}
+    expected = standing_space(pool, scope, seen) if claim or child else None
+    if expected is not None and expected != view.space:
+        yield _allocation(WRONG_SPACE, view, f"its holder's scope has the space {expected!r}, and not {view.space!r}")
 
 
 def _length_and_reservation(

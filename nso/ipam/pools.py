@@ -12,7 +12,7 @@ from netclaim.api.meta import Raw
 from netclaim.kube.writes import AddFinalizer, ApplyStatus, Delete, DropFinalizer, JsonPatch, Owned
 from nso.ipam import reasons
 from nso.ipam.blocks import Block
-from nso.ipam.cascade import Offer, shape_of, space_in, standing_offer, unique_within
+from nso.ipam.cascade import Offer, is_judged, shape_of, space_in, standing_offer
 from nso.ipam.catalogue import Catalogue
 from nso.ipam.claims import wants_range_of
 from nso.ipam.index import Capacity, Purpose, Strategy
@@ -23,17 +23,18 @@ from nso.ipam.views import REMOVING, AllocationView, ClaimView, Holder, PoolView
 from nso.ipam.waiting import Wait, for_block, for_pool, for_space
 
 OWNED = Owned(
-    fields=frozenset({"cidr", "ipFamily", "capacity", "spaces", "utilization"}),
+    fields=frozenset({"cidr", "ipFamily", "uniqueWithin", "capacity", "spaces", "utilization"}),
     conditions=frozenset({ipam.READY, ipam.EXHAUSTED}),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How full a pool is: counters of its fullest space, and how many spaces hold something."""
+    """How full a pool is: counters of its fullest space, how many spaces hold something, and what separates them."""
 
     capacity: Capacity
     spaces: int
+    unique_within: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def _parent_offer(pool: PoolView, catalogue: Catalogue) -> Offer | Refusal:
         raise AssertionError(f"{pool.id} is a root pool")
     parent = catalogue.pool(pool.parent)
     where = f"{pool.parent[0]}/{pool.parent[1]}"
-    if parent is None or parent.going or not parent.ready or parent.cidr is None:
+    if parent is None or parent.going or not parent.ready or parent.cidr is None or not is_judged(parent):
         state = "does not exist" if parent is None else "is being removed" if parent.going else "is not Ready"
         return Refusal(reasons.PARENT_NOT_READY, f"the parent IPPool {where} of {pool.id} {state}")
     if pool.parent[0] != pool.id.namespace and not catalogue.consents(parent, pool.id.namespace):
@@ -197,12 +198,10 @@ def _parent_offer(pool: PoolView, catalogue: Catalogue) -> Offer | Refusal:
             f"IPPool {where} hands out blocks of /{shape.length}, and {pool.id} asks for /{pool.length}",
         )
     scope = pool.made_for[1] if pool.made_for else {}
-    roles = unique_within(parent, catalogue)
-    fixed = parent.made_for[1] if parent.made_for else {}
-    missing = missing_roles([role for role in roles if role not in fixed], scope)
+    missing = missing_roles(shape.unique_within, scope)
     if missing:
         return reasons.roles_missing(pool.id.name, missing)
-    return Offer(parent, shape, space_in(parent, roles, scope))
+    return Offer(parent, shape, space_in(parent, shape.unique_within, scope))
 
 
 def _status(
@@ -211,6 +210,9 @@ def _status(
     status: Raw = {}
     if cidr is not None:
         status |= {"cidr": str(cidr), "ipFamily": cidr.family}
+    roles = fill.unique_within if fill and not refusal and pool.unique_within is None else pool.unique_within
+    if roles is not None:
+        status["uniqueWithin"] = list(roles)
     if refusal:
         conditions = [make(pool.raw, ipam.READY, "False", refusal.reason, refusal.message, now)]
     elif pool.is_root:

@@ -121,7 +121,11 @@ class ClassView:
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """An IPPool. `cidr` is what it may hand out of (from the status); `wanted` is what a root's spec asks for."""
+    """An IPPool. `wanted` is what a root's spec asks for.
+
+    From the status: `cidr` is what it may hand out of, `unique_within` the roles that separate its address spaces, None
+    while it never offered anything.
+    """
 
     id: Identity
     wanted: Block | None
@@ -133,6 +137,7 @@ class PoolView:
     shared_with: Mapping[str, Any] | None
     made_for: tuple[str, Scope] | None
     cidr: Block | None
+    unique_within: tuple[str, ...] | None
     ready: bool
     raw: Raw
 
@@ -155,6 +160,7 @@ class PoolView:
                 shared_with=spec.get("sharedWith"),
                 made_for=(made_for["className"], read_scope(made_for.get("scope"))) if made_for else None,
                 cidr=Block.parse(status["cidr"]) if status.get("cidr") else None,
+                unique_within=tuple(status["uniqueWithin"]) if "uniqueWithin" in status else None,
                 ready=is_true(raw, ipam.READY),
                 raw=raw,
             )

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netclaim.api import managers, resources
 from netclaim.api.ipam.names import ACCEPTED, DEFAULT
-from netclaim.api.ipam.parts import PrefixLength, Reservations
+from netclaim.api.ipam.parts import PrefixLength, Reservations, Roles
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject
 from netclaim.api.networking import IPFamily
 from netclaim.api.resources import Resource
@@ -18,22 +18,11 @@ from netclaim.api.schema import (
     Column,
     ConditionType,
     Definition,
-    Hints,
     Rule,
     condition_column,
     immutable,
     kept,
 )
-
-Role = Annotated[
-    str,
-    Rule(
-        "self.matches('^[a-z][a-z0-9-]{0,30}$')",
-        "name a scope role with a lower-case letter and up to 30 more lower-case letters, digits and '-'",
-    ),
-    Field(min_length=1, max_length=31),
-]
-Roles = Annotated[list[Role], Hints({"x-kubernetes-list-type": "set"}), Field(max_length=8)]
 
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")

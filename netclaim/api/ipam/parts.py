@@ -7,10 +7,17 @@ from typing import Annotated
 from pydantic import Field
 
 from netclaim.api.meta import ApiModel
-from netclaim.api.schema import (
-    Hints,
-)
+from netclaim.api.schema import Hints, Rule
 
+Role = Annotated[
+    str,
+    Rule(
+        "self.matches('^[a-z][a-z0-9-]{0,30}$')",
+        "name a scope role with a lower-case letter and up to 30 more lower-case letters, digits and '-'",
+    ),
+    Field(min_length=1, max_length=31),
+]
+Roles = Annotated[list[Role], Hints({"x-kubernetes-list-type": "set"}), Field(max_length=8)]
 Blocks = Annotated[int, Hints({"format": "int32"}), Field(ge=0, le=1_000_000)]
 PrefixLength = Annotated[int, Hints({"format": "int32"}), Field(ge=0, le=128)]
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from netclaim.api import managers, resources
 from netclaim.api.fields import CanonicalCidr, Cidr
 from netclaim.api.ipam.names import EXHAUSTED, READY
-from netclaim.api.ipam.parts import PoolRef, PrefixLength, Reservations, Scope
+from netclaim.api.ipam.parts import PoolRef, PrefixLength, Reservations, Roles, Scope
 from netclaim.api.meta import ApiModel, ConditionedStatus, KubeObject
 from netclaim.api.networking import IPFamily
 from netclaim.api.resources import Resource
@@ -23,6 +23,7 @@ from netclaim.api.schema import (
     Rule,
     condition_column,
     kept,
+    written_once,
 )
 
 Count = Annotated[str, Rule("self.matches('^[0-9]+$')", "write a whole number"), Field(min_length=1, max_length=40)]
@@ -115,6 +116,11 @@ class IPPoolStatus(ConditionedStatus):
 
     cidr: Cidr | None = Field(default=None, description="The pool's range; written once, and grown with the spec.")
     ip_family: IPFamily | None = Field(default=None, description="Family of the range.")
+    unique_within: Roles | None = Field(
+        default=None,
+        description="Scope roles that separate the pool's address spaces, as its classes said when it was first "
+        "offered; written once.",
+    )
     capacity: Capacity | None = Field(default=None, description="Blocks of the fullest address space.")
     spaces: Annotated[int | None, Hints({"format": "int32"})] = Field(
         default=None, ge=0, description="Address spaces that hold blocks of the pool."
@@ -149,6 +155,7 @@ class IPPool(KubeObject):
                 "cidr(self.status.cidr).containsCIDR(cidr(oldSelf.status.cidr))))",
                 "the range of a pool is written once and may only grow: read the pool again",
             ),
+            written_once("uniqueWithin", "a pool keeps its uniqueWithin roles: create another pool"),
         ),
     )
 

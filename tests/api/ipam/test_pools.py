@@ -4,9 +4,12 @@ import asyncio
 import secrets
 from ipaddress import ip_network
 
+import pytest
+
 from netclaim.api import ipam as api
 from netclaim.api import resources
 from netclaim.kube.client import Client
+from netclaim.kube.errors import Invalid
 from tests.api.ipam.stack import (
     Settings,
     all_bound,
@@ -103,6 +106,38 @@ async def test_classes_of_one_pool_must_agree(ipam: Client, home: str, kubeconfi
         both = [{"op": "replace", "path": "/spec/classNames", "value": ["few", "wide"]}]
         await ipam.json_patch(resources.IP_POOLS, home, "few", both)
         assert "wide (IPv4 /28" in await pool_ready(ipam, home, "few", "False", api.REASON_MIXED_BLOCKS)
+
+
+async def test_a_class_that_is_made_anew_with_other_roles_gets_nothing_until_it_is_as_it_was(
+    ipam: Client, home: str, kubeconfig: str
+) -> None:
+    """T04: in a space of the new roles the blocks that are held would be free, and be given twice."""
+
+    async def make_anew(**spec: object) -> None:
+        await ipam.delete(resources.IP_CLASSES, home, "few")
+        await ipam.create(
+            resources.IP_CLASSES,
+            {
+                "metadata": {"name": "few", "namespace": home},
+                "spec": {"ipFamily": "IPv4", "prefixLength": 32, **spec},
+            },
+        )
+
+    await make_pool(ipam, home, "192.0.2.0/31")
+    async with running(kubeconfig):
+        await make(ipam, claim(home, "old", class_name="few"))
+        held = (await bound(ipam, home, "old"))["cidr"]
+        await make_anew(uniqueWithin=["network"])
+        told = await pool_ready(ipam, home, "few", "False", api.REASON_MIXED_BLOCKS)
+        assert "once within the project, and its classes now say within each network" in told
+        await make(ipam, claim(home, "new", class_name="few"))
+        await refused(ipam, home, "new", api.REASON_NO_OFFERING_POOL)
+        await make_anew()
+        assert (await bound(ipam, home, "new"))["cidr"] != held
+        await consistent(ipam, home)
+    grown = [{"op": "add", "path": "/status/uniqueWithin/-", "value": "network"}]
+    with pytest.raises(Invalid, match="a pool keeps its uniqueWithin roles"):
+        await ipam.json_patch(resources.IP_POOLS, home, "few", grown, subresource="status")
 
 
 async def test_a_project_carves_from_another_only_with_its_consent(ipam: Client, home: str, kubeconfig: str) -> None:

@@ -1,6 +1,7 @@
 """A leader that plans from what it saw last, which may be old, and may crash or be overtaken after any answer."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from netclaim.api.meta import Key, Raw
@@ -8,7 +9,7 @@ from netclaim.api.resources import IP_ALLOCATIONS, IP_CLAIMS, IP_CLASSES, IP_POO
 from netclaim.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
 from netclaim.kube.writes import ApplyStatus, Delete
 from nso.ipam import claims, classes, pools
-from nso.ipam.cascade import shape_of
+from nso.ipam.cascade import Offer, shape_of
 from nso.ipam.index import Purpose, Shape
 from nso.ipam.orphans import HOLDER_KINDS, Suspects, holds
 from nso.ipam.snapshot import Snapshot
@@ -161,13 +162,13 @@ class Leader:
                 except AlreadyExists:
                     continue
                 self.answered()
-                return self._confirm(offer.pool, AllocationView.of(raw))
+                return self._confirm(offer, AllocationView.of(raw))
         return None
 
-    def _confirm(self, pool: PoolView, allocation: AllocationView) -> AllocationView | None:
-        raw = self.world.get(IP_POOLS, pool.key)
+    def _confirm(self, offer: Offer, allocation: AllocationView) -> AllocationView | None:
+        raw = self.world.get(IP_POOLS, offer.pool.key)
         self.answered()
-        if raw is not None and raw["metadata"]["uid"] == pool.id.uid and not PoolView.of(raw).going:
+        if raw is not None and offer.is_open(PoolView.of(raw)):
             return allocation
         self._give_back(allocation)
         return None
@@ -207,11 +208,7 @@ class Leader:
     # -- pools -----------------------------------------------------------------------------------------------------
 
     def _pool(self, pool: PoolView) -> None:
-        shape = shape_of(pool, self.seen)
-        fill = None
-        if isinstance(shape, Shape):
-            index = self.seen.index(pool.key, shape)
-            fill = pools.Fill(index.fullest, index.used_spaces)
+        fill = self._fill(pool)
         if pool.going:
             self._remove(pool, fill)
         elif pool.is_root:
@@ -219,6 +216,13 @@ class Leader:
             self._carry_out(pools.plan_root(pool, others, fill, self.seen, self.now))
         else:
             self._child(pool, pools.plan_child(pool, fill, self.seen, self.now))
+
+    def _fill(self, pool: PoolView) -> pools.Fill | None:
+        shape = shape_of(pool, self.seen)
+        if not isinstance(shape, Shape):
+            return None
+        index = self.seen.index(pool.key, shape)
+        return pools.Fill(index.fullest, index.used_spaces, shape.unique_within)
 
     def _child(self, pool: PoolView, plan: Plan) -> None:
         for step in plan.steps:
@@ -233,7 +237,8 @@ class Leader:
 
     def _carved(self, pool: PoolView, carve: AllocationView) -> None:
         try:
-            self.world.execute(pools.carved(pool, carve.block, None, self.now))
+            fill = self._fill(replace(pool, cidr=carve.block))
+            self.world.execute(pools.carved(pool, carve.block, fill, self.now))
         except (Conflict, Invalid, NotFound):
             raw = self.world.get(IP_POOLS, pool.key)
             live = PoolView.of(raw) if raw else None

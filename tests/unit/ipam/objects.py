@@ -1,6 +1,7 @@
 """Raw IPAM objects for tests of pure code, as an API server would return them."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from netclaim.api import ipam
@@ -38,7 +39,15 @@ def ip_class(name: str, length: int, *, family: str = "IPv4", default: bool = Fa
     return raw
 
 
-def root_pool(name: str, cidr: str, *classes: str, ready: bool = True, created: int = 0, **spec: Any) -> Raw:
+def root_pool(
+    name: str,
+    cidr: str,
+    *classes: str,
+    ready: bool = True,
+    created: int = 0,
+    unique_within: Sequence[str] = (),
+    **spec: Any,
+) -> Raw:
     """A root IPPool; Ready with its range unless told otherwise."""
     raw: Raw = {
         "metadata": meta(name, created=created, finalizer=ipam.POOL_FINALIZER),
@@ -47,6 +56,7 @@ def root_pool(name: str, cidr: str, *classes: str, ready: bool = True, created: 
     }
     if ready:
         raw["status"] = {"cidr": cidr, "conditions": [{"type": ipam.READY, "status": "True", "reason": "Offered"}]}
+        raw["status"]["uniqueWithin"] = list(unique_within)
     return raw
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from netclaim.api import ipam
 from netclaim.api.meta import Raw
 from netclaim.api.resources import IP_ALLOCATIONS, IP_CLAIMS, IP_CLASSES, IP_POOLS
 from nso.ipam.views import AllocationView
@@ -17,7 +18,7 @@ def world() -> World:
     """A pool with a space for each network, and a claim of its class, which was the default when it was bound."""
     world = World()
     world.put(IP_CLASSES, ip_class("inner", 32, uniqueWithin=["network"], default=True, cooldown="20s"))
-    world.put(IP_POOLS, root_pool("inner", "10.0.0.0/30", "inner", "twin"))
+    world.put(IP_POOLS, root_pool("inner", "10.0.0.0/30", "inner", "twin", unique_within=["network"]))
     world.put(IP_POOLS, root_pool("outer", "10.1.0.0/30", "outer"))
     world.put(IP_CLAIMS, ip_claim(KEY[1], ipFamily="IPv4"))
     act(world)
@@ -84,3 +85,30 @@ def test_its_block_rests_as_long_as_its_pool_says_when_another_class_is_the_defa
     (resting,) = world.listed(IP_ALLOCATIONS)
     assert AllocationView.of(resting).release_at
     assert world.get(IP_CLAIMS, KEY) is None
+
+
+def test_a_class_made_anew_with_other_roles_gives_nothing_out_of_the_pool_until_it_is_as_it_was(world: World) -> None:
+    """T04: in the space of the other roles every block that is in use would be free."""
+    other = (PROJECT, "web-1-eth0")
+    world.put(IP_CLAIMS, ip_claim(other[1], className="inner"))
+    world.put(IP_CLASSES, ip_class("inner", 32, uniqueWithin=["network", "location"]))
+    Leader(world).reconcile(IP_CLAIMS, other)
+    assert len(held(world)) == 1
+    told = world.conditions(IP_CLAIMS, other)[ipam.BOUND]
+    assert "within each network, and its classes now say within each network, location" in told["message"]
+    Leader(world).reconcile(IP_POOLS, (PROJECT, "inner"))
+    assert world.conditions(IP_POOLS, (PROJECT, "inner"))[ipam.READY]["reason"] == "MixedBlocks"
+    world.put(IP_CLASSES, ip_class("inner", 32, uniqueWithin=["network"]))
+    Leader(world).reconcile(IP_POOLS, (PROJECT, "inner"))
+    Leader(world).reconcile(IP_CLAIMS, other)
+    assert len({cidr for _, cidr in world.published()}) == 2
+
+
+def test_a_pool_keeps_what_separates_its_spaces_from_its_first_offer_on(world: World) -> None:
+    """A block taken by who saw the class as it was is given back: the pool is read after the block was taken."""
+    world.put(IP_POOLS, root_pool("inner", "10.0.0.0/30", "inner", ready=False))
+    for raw in (ip_class("inner", 32), ip_class("inner", 32, uniqueWithin=["network"])):
+        world.put(IP_CLASSES, raw)
+        Leader(world).reconcile(IP_POOLS, (PROJECT, "inner"))
+    (pool,) = (raw for raw in world.listed(IP_POOLS) if raw["metadata"]["name"] == "inner")
+    assert pool["status"]["uniqueWithin"] == []

@@ -104,6 +104,10 @@ def break_pool(project: Project) -> None:
     project.pools.clear()
 
 
+def break_space(project: Project) -> None:
+    project.pool["status"]["uniqueWithin"] = ["network"]
+
+
 def break_malformed(project: Project) -> None:
     project.claim["status"]["cidr"] = "nonsense"
 
@@ -123,6 +127,7 @@ def break_malformed(project: Project) -> None:
         (break_by_reservation, invariants.RESERVED),
         (break_outside, invariants.OUTSIDE_POOL),
         (break_pool, invariants.NO_POOL),
+        (break_space, invariants.WRONG_SPACE),
         (break_malformed, invariants.MALFORMED),
     ],
 )

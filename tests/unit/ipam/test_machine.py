@@ -33,6 +33,7 @@ ALWAYS = {
     invariants.RESERVED,
     invariants.NO_POOL,
     invariants.WRONG_NAME,
+    invariants.WRONG_SPACE,
     invariants.MALFORMED,
 }
 """What must hold after every single step, crash or not."""
@@ -193,6 +194,12 @@ class TwoLeaders(RuleBasedStateMachine):
         self.claim_block(name, NETWORKS[0], loose=loose)
         self.leaders[1 - number].reconcile(IP_CLAIMS, (PROJECT, name), 1)
 
+    @rule(name=st.sampled_from(["loose", "leaf"]), roles=st.sampled_from([[], ["network"]]))
+    def operator_makes_a_class_anew(self, name: str, roles: list[str]) -> None:
+        """Deleted and created with other roles, under whatever was given out by it."""
+        raw = self.world.objects[IP_CLASSES].pop((PROJECT, name))
+        self.world.create(IP_CLASSES, {**raw, "spec": {**raw["spec"], "uniqueWithin": roles}, "status": {}})
+
     @rule(which=WHICH)
     def user_deletes_a_pool(self, which: int) -> None:
         """A pool of the cascade, under whatever is in it."""
@@ -261,6 +268,8 @@ class TwoLeaders(RuleBasedStateMachine):
         """Without crashes everything converges; and when all is released nothing is left (R15, T07)."""
         if not hasattr(self, "world"):
             return
+        for name in ("loose", "leaf"):
+            self.operator_makes_a_class_anew(name, [])
         self.settle()
         assert not self.violations()
         served = {ipam.REASON_BOUND, ipam.REASON_POOL_EXHAUSTED}

@@ -137,6 +137,10 @@ class World:
         grown = after and before and Block.parse(after).contains(Block.parse(before))
         if before and before != after and not (write.resource is IP_POOLS and grown):
             raise Invalid("cidr is written once")
+        if (raw.get("status") or {}).get("uniqueWithin", write.status.get("uniqueWithin")) != write.status.get(
+            "uniqueWithin"
+        ):
+            raise Invalid("uniqueWithin is written once")
         if (raw.get("status") or {}) != write.status:
             raw["status"] = copy.deepcopy(write.status)
             self._store(write.resource, raw)
