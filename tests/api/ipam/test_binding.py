@@ -79,6 +79,11 @@ async def test_two_networks_hold_the_same_ipv4_addresses_and_ipv6_is_one_space(
             ipam,
             claim(home, "one", family="IPv4", scope=network_scope("one")),
             claim(home, "two", family="IPv4", scope=network_scope("two")),
+        )
+        # Of two locations of one network the first to be served gets the first range.
+        await all_bound(ipam, home, 2)
+        await make(
+            ipam,
             claim(home, "one-elsewhere", family="IPv4", scope=network_scope("one", location="elsewhere")),
             claim(home, "one-6", family="IPv6", scope=network_scope("one")),
             claim(home, "two-6", family="IPv6", scope=network_scope("two")),
