@@ -122,7 +122,7 @@ def overlap(one: str, other: str) -> bool:
 
 def same(one: str, other: str) -> bool:
     """Whether two texts mean the same block or address, however they are written."""
-    return _interface(one) == _interface(other)
+    return one == other or _interface(one) == _interface(other)
 
 
 def _within(inner: Block, outer: Block) -> bool:
@@ -134,5 +134,6 @@ def _within(inner: Block, outer: Block) -> bool:
     )
 
 
+@lru_cache(maxsize=4096)
 def _interface(text: str) -> IPv4Interface | IPv6Interface:
     return ip_interface(text)
