@@ -122,6 +122,10 @@ class Journal:
         """The rows that name this device: one, or two while one container follows another."""
         return await self._do(lambda db: _rows(db, "device = ?", (device,)))
 
+    async def near(self, key: RowKey, device: str) -> list[Row]:
+        """What an ADD has to look at: the row of its container's interface, and those that name this device."""
+        return await self._do(lambda db: _rows(db, "device = ? OR (container = ? AND ifname = ?)", (device, *key)))
+
     async def of_vpc(self, vpc: int) -> list[Row]:
         """The rows of a VPC."""
         return await self._do(lambda db: _rows(db, "vpc = ?", (vpc,)))

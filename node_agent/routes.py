@@ -133,11 +133,16 @@ def _why_not(prefix: Prefix, sid: IPv6Address | None, node: RemoteNode, block: I
     return None if sid in node.locator else OUTSIDE_LOCATOR
 
 
+def is_own(raw: Raw, own: str) -> bool:
+    """Whether an advertisement is this node's: no route follows from it."""
+    return bool(raw["spec"]["routerRef"]["name"] == own)
+
+
 def slim_advertisement(raw: Raw, own: str) -> Raw:
     """What is kept of an advertisement: all of this node's, of another's only what routes need."""
-    spec = raw["spec"]
-    if spec["routerRef"]["name"] == own:
+    if is_own(raw, own):
         return raw
+    spec = raw["spec"]
     metadata = {name: raw["metadata"][name] for name in ("namespace", "name", "uid", "resourceVersion")}
     kept = {name: spec[name] for name in ("routerRef", "prefixes", "sids", "containerID") if name in spec}
     return {"metadata": metadata, "spec": kept}
@@ -209,7 +214,7 @@ class Routes:
                 slim=lambda raw: slim_advertisement(raw, self._own),
             )
             self._followed[vpc.identifier] = reflector
-            self.controller.watch(reflector, lambda _: [_key(vpc.identifier)])
+            self.controller.watch(reflector, lambda raw: [] if is_own(raw, self._own) else [_key(vpc.identifier)])
             controller, keys = self._own_advertisements
             controller.watch(reflector, keys)
             self._spawn(self._when_synced(vpc.identifier, reflector))

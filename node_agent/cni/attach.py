@@ -175,14 +175,19 @@ class Attacher:
     async def _add(self, call: Call, pointer: Pointer, raw: Raw) -> dict[str, Any]:
         seen = _examine(call, pointer, raw)
         async with self._locks.hold(seen.who.device):
-            await self._clear_way(call, pointer, seen)
+            known = await self._clear_way(call, pointer, seen)
             async with self._presence.using(seen.who.vpc) as vpc:
-                return await self._attach(call, pointer, seen, vpc)
+                return await self._attach(call, pointer, seen, vpc, known)
 
-    async def _clear_way(self, call: Call, pointer: Pointer, seen: Seen) -> None:
-        """Finish what is left of other containers on this device; refuse while one of them lives, here or elsewhere."""
-        for row in await self._journal.of_device(seen.who.device):
+    async def _clear_way(self, call: Call, pointer: Pointer, seen: Seen) -> Row | None:
+        """Finish what is left of other containers on this device; refuse while one of them lives, here or elsewhere.
+
+        Returns the row that this container's interface has already.
+        """
+        known = None
+        for row in await self._journal.near(call.key, seen.who.device):
             if row.key == call.key:
+                known = row
                 continue
             if row.state is State.ADDED and not namespaces.sandbox_is_gone(row):
                 raise Refusal(
@@ -194,6 +199,7 @@ class Attacher:
                 )
             await self._remove(row)
         await self._check_free(call, pointer, seen)
+        return known
 
     async def _check_free(self, call: Call, pointer: Pointer, seen: Seen) -> None:
         recorded = seen.model.status.container_id
@@ -202,9 +208,8 @@ class Attacher:
             departed = {item.container for item in owed if item.attachment == (pointer.namespace, pointer.name)}
             check_free(call, pointer, seen.model, departed)
 
-    async def _attach(self, call: Call, pointer: Pointer, seen: Seen, vpc: Vpc) -> dict[str, Any]:
+    async def _attach(self, call: Call, pointer: Pointer, seen: Seen, vpc: Vpc, known: Row | None) -> dict[str, Any]:
         attachment = plan_attachment(call, pointer, seen.model, seen.who, vpc.index)
-        known = await self._journal.get(call.key)
         if known is not None and known.device != attachment.device:
             raise Refusal(refusals.INTERFACE_TAKEN, container=call.container, ifname=call.ifname, device=known.device)
         netns = call.netns if attachment.mode is Mode.NETNS else None
@@ -240,8 +245,9 @@ class Attacher:
         try:
             await self._presence.ensure(attachment.vpc)
             async with asyncio.TaskGroup() as both:
-                making = both.create_task(self._datapath.prepare(attachment, row.record.netns))
+                # The claim first: it takes longer, and what the kernel is asked meanwhile needs little of this thread.
                 both.create_task(self._claim(call, pointer, seen, facts, settled=row.state is State.ADDED))
+                making = both.create_task(self._datapath.prepare(attachment, row.record.netns))
             record = making.result()
             await self._datapath.bring_up(record)
         except BaseExceptionGroup as group:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -167,13 +167,17 @@ class Datapath:
     async def _bring_up(self, record: Record) -> None:
         attachment = record.attachment
         steps = plan.bring_up(self.config, attachment)
-        await self._executor.run(steps.host)
-        self._raised[attachment.device] = record
+
+        async def raise_host() -> None:
+            await self._executor.run(steps.host)
+            self._raised[attachment.device] = record
+
         if record.netns is None:
+            await raise_host()
             return
-        peer = await self._executor.peer(attachment.device)
         settings = [step for step in steps.guest if isinstance(step, SetSysctl)]
-        async with self._inside(record.netns, settings) as guest:
+        async with self._inside(record.netns, settings, meanwhile=raise_host()) as guest:
+            peer = await self._executor.peer(attachment.device)
             inside = await guest.device(attachment.guest_ifname)
             if inside is None or inside.index != peer:
                 raise DeviceTakenError(
@@ -337,9 +341,12 @@ class Datapath:
         return turn
 
     @asynccontextmanager
-    async def _inside(self, netns: str, settings: Collection[SetSysctl] = ()) -> AsyncIterator[Executor]:
+    async def _inside(
+        self, netns: str, settings: Collection[SetSysctl] = (), *, meanwhile: Awaitable[None] | None = None
+    ) -> AsyncIterator[Executor]:
         """An executor in a guest's namespace, for as long as one call needs it; ``settings`` are written on the way in.
 
+        ``meanwhile``: done outside while the namespace is entered, and before anything is done inside.
         Raises NamespaceGoneError, KernelRefusedError.
         """
 
@@ -347,8 +354,22 @@ class Datapath:
             write_settings(settings)
             return route_socket()
 
-        netlink = Netlink(await namespaces.within(netns, enter), self._threads)
+        entering = asyncio.ensure_future(namespaces.within(netns, enter))
+        try:
+            if meanwhile is not None:
+                await meanwhile
+            opened = await entering
+        except BaseException:
+            entering.cancel()
+            entering.add_done_callback(_close_unused)
+            raise
+        netlink = Netlink(opened, self._threads)
         try:
             yield Executor(netlink, netns=netns)
         finally:
             netlink.close()
+
+
+def _close_unused(entering: asyncio.Future[socket.socket]) -> None:
+    if not entering.cancelled() and entering.exception() is None:
+        entering.result().close()
