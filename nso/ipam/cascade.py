@@ -14,6 +14,7 @@ from netclaim.api import ipam
 from netclaim.api.conditions import message_of, reason_of, status_of
 from netclaim.api.meta import Key, Raw
 from nso.ipam import classes, reasons
+from nso.ipam.blocks import Block
 from nso.ipam.catalogue import Catalogue
 from nso.ipam.index import Shape
 from nso.ipam.names import Scope, missing_roles, pool_name, space_name
@@ -130,6 +131,10 @@ def shape_of(pool: PoolView, catalogue: Catalogue) -> Shape | Refusal:
     length, roles = serving[0].length, separating(pool, serving[0].unique_within)
     if pool.unique_within not in {None, roles}:
         return reasons.other_spaces(pool.key, pool.unique_within or (), roles)
+    return _shape(pool, cidr, length, roles)
+
+
+def _shape(pool: PoolView, cidr: Block, length: int, roles: tuple[str, ...]) -> Shape:
     start, end = cidr.numbers(length)
     leading, trailing = pool.reserved
     withheld = [(start, min(start + leading, end)), (max(end - trailing, start), end)]
@@ -164,23 +169,27 @@ def cooldown_of(pool: Key, catalogue: Catalogue) -> float:
 
 
 def standing_space(pool: PoolView, scope: Scope, catalogue: Catalogue) -> str | None:
-    """The address space of what a pool gave out before; None when that cannot be told.
-
-    Never that of the class that a claim of its blocks names, or has by default: that one can be another by now.
-    """
-    roles = pool.unique_within
-    if roles is None:
-        roles = next((cls.unique_within for cls in served(pool, catalogue)), None)
+    """The address space of what a pool gave out before; None when that cannot be told."""
+    roles = _standing_roles(pool, catalogue)
     try:
         return space_in(pool, roles, scope) if roles is not None else None
     except KeyError:
         return None
 
 
-def standing_offer(pool: PoolView, scope: Scope, catalogue: Catalogue) -> Offer | None:
-    """The pool for what it gave out before, in whatever state it is by now; None when its shape cannot be told."""
-    shape, space = shape_of(pool, catalogue), standing_space(pool, scope, catalogue)
-    return Offer(pool, shape, space) if isinstance(shape, Shape) and space is not None else None
+def _standing_roles(pool: PoolView, catalogue: Catalogue) -> tuple[str, ...] | None:
+    """Never those of the class that a claim of its blocks names, or has by default: that one can be another by now."""
+    if pool.unique_within is not None:
+        return pool.unique_within
+    return next((separating(pool, cls.unique_within) for cls in served(pool, catalogue)), None)
+
+
+def standing_offer(pool: PoolView, block: Block, scope: Scope, catalogue: Catalogue) -> Offer | None:
+    """The pool for a block that it gave out before, whatever became of its classes; None when it cannot be told."""
+    roles, space = _standing_roles(pool, catalogue), standing_space(pool, scope, catalogue)
+    if roles is None or space is None or pool.cidr is None or not pool.cidr.contains(block):
+        return None
+    return Offer(pool, _shape(pool, pool.cidr, block.length, roles), space)
 
 
 def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -> Place:

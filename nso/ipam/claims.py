@@ -193,7 +193,7 @@ def _keep(claim: ClaimView, cidr: Block, catalogue: Catalogue, now: datetime) ->
     if any(allocation.key == claim.allocation for allocation in catalogue.allocations_for(claim.id.uid)):
         return Plan((bound(claim, cidr, claim.pool, claim.allocation, now),))
     pool = catalogue.pool(claim.pool)
-    offer = standing_offer(pool, claim.scope, catalogue) if pool else None
+    offer = standing_offer(pool, cidr, claim.scope, catalogue) if pool else None
     if offer is None:
         return Plan()
     again = Allocate(holder_of(claim), Purpose.CLAIM, (offer,), Strategy.FIRST_FIT, exact=cidr, again=True)

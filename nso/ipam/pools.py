@@ -150,7 +150,7 @@ def _carve_again(pool: PoolView, block: Block, fill: Fill | None, catalogue: Cat
         raise AssertionError(f"{pool.id} is a root pool")
     parent = catalogue.pool(pool.parent)
     scope = pool.made_for[1] if pool.made_for else {}
-    offer = standing_offer(parent, scope, catalogue) if parent else None
+    offer = standing_offer(parent, block, scope, catalogue) if parent else None
     if offer is None:
         refusal = reasons.carve_lost(pool.key, block, pool.parent, "it is gone, or hands out nothing")
         return Plan((_status(pool, block, refusal, fill, now),), waits=frozenset({for_pool(pool.parent)}))

@@ -65,13 +65,14 @@ def test_it_is_taken_when_its_class_is_gone_and_another_of_the_pool_is_there(wor
     assert held(world) == before
 
 
-def test_a_pool_without_any_class_gives_nothing_out_and_takes_nothing_again_until_it_has_one(world: World) -> None:
+@pytest.mark.parametrize("classes", [[], [ip_class("inner", 32, uniqueWithin=["network", "location"])]])
+def test_it_is_taken_whatever_became_of_the_pools_classes(world: World, classes: list[Raw]) -> None:
+    """The pool itself knows its spaces; to others it gives nothing."""
     before = held(world)
     lose(world)
     world.delete(IP_CLASSES, (PROJECT, "inner"))
-    act(world)
-    assert not held(world)
-    world.put(IP_CLASSES, ip_class("inner", 32, uniqueWithin=["network"]))
+    for raw in classes:
+        world.put(IP_CLASSES, raw)
     act(world)
     assert held(world) == before
 
