@@ -133,8 +133,10 @@ class Template:
             stored = {}
             for key in keys:
                 async with session.post(f"{etcd}/v3/kv/range", json={"key": _b64(key)}) as reply:
-                    (found,) = (await reply.json())["kvs"]
-                    stored[key] = base64.b64decode(found["value"]).decode()
+                    found = (await reply.json()).get("kvs")
+                if not found:
+                    raise RuntimeError(f"{etcd} does not hold {key}, although the controller told of it")
+                stored[key] = base64.b64decode(found[0]["value"]).decode()
         return cls(etcd, stored, vpc)
 
     def copies(self, number: int) -> Iterator[tuple[str, str]]:
