@@ -97,10 +97,12 @@ class Datapath:
     async def setup_node(self) -> None:
         """Sysctls, rules, SID table, tunnel source and the default-drop firewall; again at any time to heal them.
 
-        A firewall that was flushed comes back with what opens it for the guests that live here, at once.
+        A firewall that was flushed comes back with what opens it for the guests that live here, at once; one of the
+        layout before this one is replaced, open for whomever it was open for.
         """
         live = [record.attachment for record in self._live.values()]
-        elements = [each for attachment in live for each in plan.attachment_elements(self.config, attachment)]
+        elements = {each for attachment in live for each in plan.attachment_elements(self.config, attachment)}
+        elements |= await self._firewall.former()
         await self._executor.run(plan.node_up(self.config, elements))
 
     async def set_nodes(self, nodes: Iterable[RemoteNode]) -> RouteChange:

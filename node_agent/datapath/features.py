@@ -32,12 +32,13 @@ CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 _PROBE_RULESET = """
 table inet netclaim_probe {
   counter dropped { }
-  set sources { type ifname . ipv6_addr; flags interval; }
-  map marks { type ifname : mark; }
+  map own { type ipv6_addr . ifname : mark; }
+  map range { type ipv6_addr . ifname : mark; flags interval; }
   chain prerouting {
     type filter hook prerouting priority -450; policy accept;
-    meta mark set iifname map @marks
-    iifname "G*" iifname . ip6 saddr != @sources counter name dropped drop
+    meta mark set ip6 saddr & ffff:ffff:ffff:ffff:ffff:ffff:: . iifname map @own accept
+    meta mark set ip6 saddr . iifname map @range accept
+    iifname "G*" counter name dropped drop
   }
 }
 table arp netclaim_probe {

@@ -17,5 +17,8 @@ GUEST_PATTERN = "G*"
 The pair of a VPC (``V...``) stays out of it on purpose.
 """
 
+PAIR_PATTERN = "V*"
+"""The same of the pairs of VPCs: what comes out of one is a guest's on another node, and no more for a socket here."""
+
 ALIAS = "netclaim"
 """First word of the alias of every device of ours; what follows says whose it is."""

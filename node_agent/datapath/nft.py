@@ -10,20 +10,23 @@ import asyncio
 import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import ip_network
-from typing import Any, Literal
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
 
 from node_agent.datapath.errors import FirewallError
-from node_agent.datapath.model import Prefix
+from node_agent.datapath.model import Address, Prefix
 from node_agent.datapath.names import TABLE
-from node_agent.datapath.objects import Element
+from node_agent.datapath.objects import LENGTHS, Element, Nftables, SetName, map_of
 
-_SETS: tuple[tuple[Literal["inet", "arp"], Literal["src4", "src6", "marks"]], ...] = (
-    ("inet", "src4"),
-    ("inet", "src6"),
-    ("inet", "marks"),
+_SETS: tuple[tuple[Nftables, SetName], ...] = (
+    ("inet", "own4"),
+    ("inet", "own6"),
+    ("inet", "range4"),
+    ("inet", "range6"),
     ("arp", "src4"),
 )
+_LAYOUT = frozenset({("inet", "guest4"), ("arp", "input")})
+"""Chains by which our tables are known: the layout before this one had no ``guest4``."""
 
 
 class Firewall:
@@ -44,7 +47,17 @@ class Firewall:
     async def add(self, elements: Iterable[Element]) -> None:
         """Add elements in one transaction; one that is there already is success. Raises FirewallError."""
         wanted = tuple(elements)
-        await self._run(f"to add {', '.join(map(str, wanted))}", [_command("add", each) for each in wanted])
+        what, adding = f"to add {', '.join(map(str, wanted))}", [_command("add", each) for each in wanted]
+        try:
+            await self._run(what, adding)
+        except FirewallError:
+            # One that is there with another mark refuses the whole transaction: it goes in the same as the new one.
+            if not await self.present():
+                raise
+            keys = {(each.set, each.device, each.source) for each in wanted}
+            present = await self.elements({(each.family, each.set) for each in wanted})
+            others = [each for each in present if (each.set, each.device, each.source) in keys]
+            await self._run(what, [_command("delete", each) for each in others] + adding)
 
     async def remove(self, elements: Iterable[Element]) -> None:
         """Remove elements in one transaction; those that are gone already are success. Raises FirewallError."""
@@ -67,7 +80,7 @@ class Firewall:
         found: set[Element] = set()
         for family, name in _SETS:
             if (family, name) in chosen:
-                kind = "map" if name == "marks" else "set"
+                kind = "map" if family == "inet" else "set"
                 query = {"list": {kind: {"family": family, "table": TABLE, "name": name}}}
                 answer = await self._run(f"to list {family} {name}", [query])
                 for item in answer:
@@ -85,11 +98,38 @@ class Firewall:
                     packets[item["counter"]["name"]] = item["counter"]["packets"]
         return packets
 
+    async def former(self) -> frozenset[Element]:
+        """What a table of the layout before this one opened, as elements of this layout; none where there is none."""
+        if ("inet", TABLE) not in await self._tables():
+            return frozenset()
+        query = {"list": {"table": {"family": "inet", "name": TABLE}}}
+        found: dict[str, list[Any]] = {}
+        for item in await self._run("to list the table inet", [query]):
+            for kind in ("set", "map"):
+                if kind in item:
+                    found[item[kind]["name"]] = item[kind].get("elem", [])
+        marks = dict(found.get("marks", ()))
+        sources = [each["concat"] for name in ("src4", "src6") for each in found.get(name, ())]
+        blocks = [(device, ip_network(_text(source))) for device, source in sources]
+        # Without VRF every guest had a mark: one that has lost it is opened by who knows which.
+        return frozenset(
+            Element("inet", map_of(block), device, block, marks.get(device, 0))
+            for device, block in blocks
+            if device in marks or not marks
+        )
+
     async def present(self) -> bool:
-        """Whether both of our tables are there."""
+        """Whether both of our tables are there, in the layout of this version."""
+        found: set[tuple[str, str]] = set()
+        for family, _ in _LAYOUT:
+            answer = await self._run(f"to list the chains of {family}", [{"list": {"chains": {"family": family}}}])
+            chains = [item["chain"] for item in answer if "chain" in item]
+            found |= {(family, each["name"]) for each in chains if each["table"] == TABLE}
+        return found >= _LAYOUT
+
+    async def _tables(self) -> set[tuple[str, str]]:
         answer = await self._run("to list the tables", [{"list": {"tables": {}}}])
-        tables = {item["table"]["family"] for item in answer if item.get("table", {}).get("name") == TABLE}
-        return tables >= {"inet", "arp"}
+        return {(item["table"]["family"], item["table"]["name"]) for item in answer if "table" in item}
 
     async def _run(self, what: str, commands: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
         loop = asyncio.get_running_loop()
@@ -125,23 +165,25 @@ def try_ruleset(ruleset: str) -> str | None:
 
 
 def _command(verb: str, element: Element) -> dict[str, Any]:
-    key: Any = element.device
-    if element.source is not None:
-        key = {"concat": [element.device, _prefix(element.source)]}
-    item = key if element.value is None else [key, element.value]
+    item: Any = {"concat": [_part(each) for each in element.key]}
+    if element.value is not None:
+        item = [item, element.value]
     return {verb: {"element": {"family": element.family, "table": TABLE, "name": element.set, "elem": [item]}}}
 
 
-def _prefix(prefix: Prefix) -> Any:
-    if prefix.num_addresses == 1:
-        return str(prefix.network_address)
-    return {"prefix": {"addr": str(prefix.network_address), "len": prefix.prefixlen}}
+def _part(part: str | Address | Prefix) -> Any:
+    if isinstance(part, IPv4Network | IPv6Network):
+        return {"prefix": {"addr": str(part.network_address), "len": part.prefixlen}}
+    return str(part)
 
 
-def _element(family: Literal["inet", "arp"], name: Literal["src4", "src6", "marks"], item: Any) -> Element:
-    if isinstance(item, list):
-        return Element(family, name, item[0], value=item[1])
-    device, source = item["concat"]
-    if isinstance(source, dict):
-        source = f"{source['prefix']['addr']}/{source['prefix']['len']}"
-    return Element(family, name, device, ip_network(source))
+def _element(family: Nftables, name: SetName, item: Any) -> Element:
+    item, value = item if isinstance(item, list) else (item, None)
+    source, device = item["concat"] if family == "inet" else reversed(item["concat"])
+    length = f"/{LENGTHS[name]}" if name in LENGTHS else ""
+    return Element(family, name, device, ip_network(_text(source) + length), value)
+
+
+def _text(source: Any) -> str:
+    """A source as libnftables writes it: an address, or a prefix."""
+    return f"{source['prefix']['addr']}/{source['prefix']['len']}" if isinstance(source, dict) else source

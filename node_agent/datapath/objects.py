@@ -185,19 +185,42 @@ class TunnelSource:
         return f"segment routing tunnel source {self.address}"
 
 
+Nftables = Literal["inet", "arp"]
+SetName = Literal["own4", "own6", "range4", "range6", "src4"]
+LENGTHS: dict[SetName, int] = {"own4": 32, "own6": 96}
+"""The length of every block in a map without intervals. Blocks of another length go into ``range4`` and ``range6``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of one of our nftables sets (``value`` None) or of the map ``marks``."""
+    """Opens a device for its own block: an element of one of our nftables maps, or (family arp) of the set ``src4``.
 
-    family: Literal["inet", "arp"]
-    set: Literal["src4", "src6", "marks"]
+    ``value``: the mark that the guest's packets get (0: none), None in a set.
+    """
+
+    family: Nftables
+    set: SetName
     device: str
-    source: Prefix | None = None
+    source: Prefix
     value: int | None = None
 
+    @property
+    def key(self) -> tuple[str | Address | Prefix, str | Address | Prefix]:
+        """Device and block, in the kernel's order: a block that is masked has to come first, or nft cannot read it."""
+        exact = self.set in LENGTHS or self.source.num_addresses == 1
+        block = self.source.network_address if exact else self.source
+        return (block, self.device) if self.family == "inet" else (self.device, block)
+
     def __str__(self) -> str:
-        key = self.device if self.source is None else f"{self.device} . {self.source}"
-        return f"{self.family} {self.set} {{ {key}{'' if self.value is None else f' : {self.value:#x}'} }}"
+        value = "" if self.value is None else f" : {self.value:#x}"
+        return f"{self.family} {self.set} {{ {self.device} . {self.source}{value} }}"
+
+
+def map_of(block: Prefix) -> SetName:
+    """The map that opens a device for this block."""
+    if block.version == 4:
+        return "own4" if block.prefixlen == LENGTHS["own4"] else "range4"
+    return "own6" if block.prefixlen == LENGTHS["own6"] else "range6"
 
 
 Link = Veth | Tap | Vrf

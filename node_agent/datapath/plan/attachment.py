@@ -29,6 +29,7 @@ from node_agent.datapath.objects import (
     Step,
     Tap,
     Veth,
+    map_of,
 )
 from node_agent.datapath.plan.common import (
     LINK_LOCAL_GATEWAY,
@@ -96,15 +97,14 @@ def attachment_rules(config: NodeConfig, attachment: Attachment) -> tuple[Rule, 
 
 
 def attachment_elements(config: NodeConfig, attachment: Attachment) -> tuple[Element, ...]:
-    """What opens the device in the firewall: its own sources, and (without VRF) the mark of its VPC."""
+    """What opens the device in the firewall: its own sources, each with (without VRF) the mark of its VPC."""
     device = attachment.device
+    mark = attachment.vpc.mark if config.routing is Routing.RULES else 0
     elements: list[Element] = []
     for each in attachment.addresses:
-        elements.append(Element("inet", "src4" if family_of(each) == 4 else "src6", device, each.block))
+        elements.append(Element("inet", map_of(each.block), device, each.block, mark))
         if family_of(each) == 4:
             elements.append(Element("arp", "src4", device, each.block))
-    if config.routing is Routing.RULES:
-        elements.append(Element("inet", "marks", device, value=attachment.vpc.mark))
     return tuple(elements)
 
 

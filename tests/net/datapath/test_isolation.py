@@ -145,6 +145,24 @@ async def test_every_address_of_a_guests_own_block_may_send_and_is_reached(stage
     sender.close()
 
 
+async def test_a_block_of_another_length_is_the_guests_own_up_to_its_ends(stage: Scene) -> None:
+    """R35: isolation 5: whatever length of block a class hands out: all of it may send, and nothing beside it."""
+    guest = stage.lab.guest("A", stage.one_a.vpc, 3100, 64)
+    guest.attachment["addresses"] = [
+        {"address": "fd20:0:1:0:0:40:0:1/91", "gateway": GATEWAY6},
+        {"address": "10.128.0.65/28", "gateway": GATEWAY4},
+    ]
+    await stage.lab.attach(guest)
+    assert await guest.node.call("check", record=guest.record) == []
+    watcher = await stage.one_c.sniffer()
+    for family, inside, beside in ((6, "fd20:0:1:0:0:5f::9", "fd20:0:1:0:0:60::9"), (4, "10.128.0.79", "10.128.0.80")):
+        attack, control = (frame(guest, each, stage.one_c.address(family), token()) for each in (beside, inside))
+        await arrives_nowhere(attack, by=guest, control=control, control_by=guest, at=[watcher])
+        assert await answered(guest, stage.one_c, family)
+    watcher.close()
+    assert await guest.node.call("detach", record=guest.record)
+
+
 class _Ear:
     """A wildcard UDP socket of the node."""
 
@@ -195,6 +213,32 @@ async def test_no_socket_of_the_node_hears_a_guest(stage: Scene, destination: st
     assert content not in ear.heard
     assert sum((await guest.node.call("drops")).values()) >= before
     for each in (ear, sender, probe):
+        each.close()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_no_socket_of_another_node_hears_a_guest_by_way_of_a_default_route(own_stage: Scene, family: int) -> None:
+    """R35: isolation 3: a default route of the network leads to B, where another subnet of it has its gateway."""
+    guest, egress = own_stage.one_a, own_stage.one_b
+    gateway = {4: "10.129.0.1", 6: "fd20:0:2::1"}[family]
+    far = own_stage.lab.guest("B", guest.vpc, 3200, 80)
+    far.attachment["addresses"] = [
+        {"address": "fd20:0:2:0:0:9:0:1/96", "gateway": "fd20:0:2::1"},
+        {"address": "10.129.0.9/32", "gateway": "10.129.0.1"},
+    ]
+    await own_stage.lab.attach(far)
+    sid = (await _sids(own_stage, egress))[family]
+    everywhere = "0.0.0.0/0" if family == 4 else "::/0"
+    await guest.node.call("set_remotes", vpc=guest.vpc, remotes=[[everywhere, sid]])
+    ear, watcher, content, control = await _Ear.open(egress.node, family), await far.sniffer(), token(), token()
+    before = (await egress.node.call("drops"))["to_node"]
+    sender = await guest.sniffer()
+    sender.send(frame(guest, guest.address(family), gateway, content))
+    sender.send(frame(guest, guest.address(family), far.address(family), control))
+    await watcher.until(control)
+    assert ear.listen() == []
+    assert (await egress.node.call("drops"))["to_node"] == before + 1
+    for each in (ear, watcher, sender):
         each.close()
 
 

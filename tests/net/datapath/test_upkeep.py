@@ -1,5 +1,7 @@
 """Drift, flushes, flaps, strays, remote prefixes: found, named, and put right (node-agent.md)."""
 
+from pathlib import Path
+
 import pytest
 
 from node_agent.datapath.names import LINK_GROUP
@@ -73,13 +75,25 @@ async def test_check_names_a_difference_inside_the_guest(bench: Lab, node: Node,
 async def test_check_names_firewall_elements_and_tables_that_are_gone(bench: Lab, node: Node) -> None:
     """T10: a flushed ruleset is a difference; setting the node up and preparing again heals it."""
     guest = await bench.attach(new_guest(bench))
-    opened = ("src4", f"{{ {guest.host_device} . {guest.ipv4} }}") if VRF else ("marks", f"{{ {guest.host_device} }}")
-    node.namespace.exec("nft", "delete", "element", "inet", "netclaim", *opened)
-    assert any(opened[0] in each for each in await node.call("check", record=guest.record))
+    opened = "inet", "netclaim", "own4", f"{{ {guest.ipv4} . {guest.host_device} }}"
+    node.namespace.exec("nft", "delete", "element", *opened)
+    assert any("own4" in each for each in await node.call("check", record=guest.record))
     node.namespace.exec("nft", "flush", "ruleset")
     assert any("firewall" in each for each in await node.call("check", record=guest.record))
     assert any("firewall" in each for each in await node.call("check_node"))
     await node.call("setup_node")
+    await node.call("prepare", attachment=guest.attachment, netns=guest.namespace.path)
+    assert await node.call("check", record=guest.record) == []
+    await take_away(guest)
+
+
+async def test_an_element_with_another_networks_mark_is_a_difference_and_replaced(bench: Lab, node: Node) -> None:
+    """R35: isolation 2: the mark leads the node's answers into a network."""
+    guest = await bench.attach(new_guest(bench))
+    table, own = ("inet", "netclaim", "own4"), f"{guest.ipv4} . {guest.host_device}"
+    node.namespace.exec("nft", "delete", "element", *table, f"{{ {own} }}")
+    node.namespace.exec("nft", "add", "element", *table, f"{{ {own} : 0x6e000777 }}")
+    assert any("own4" in each for each in await node.call("check", record=guest.record))
     await node.call("prepare", attachment=guest.attachment, netns=guest.namespace.path)
     assert await node.call("check", record=guest.record) == []
     await take_away(guest)
@@ -96,6 +110,17 @@ async def test_a_flushed_firewall_comes_back_open_for_the_guests_that_live_here(
         assert await answered(first, second, family)
     for guest in (first, second):
         await take_away(guest)
+
+
+async def test_what_nft_lists_of_the_firewall_can_be_loaded_again(bench: Lab, node: Node, tmp_path: Path) -> None:
+    """A node's owner saves all tables in one file and loads it at boot: a line of ours must not spoil the others."""
+    guest = await bench.attach(new_guest(bench))
+    saved = tmp_path / "saved.nft"
+    saved.write_text("flush ruleset\n" + node.namespace.exec("nft", "list", "ruleset"))
+    node.namespace.exec("nft", "-f", str(saved))
+    assert await node.call("check", record=guest.record) == []
+    assert await node.call("check_node") == []
+    await take_away(guest)
 
 
 async def test_attach_brings_a_flushed_firewall_back(bench: Lab, node: Node) -> None:

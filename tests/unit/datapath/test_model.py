@@ -62,23 +62,41 @@ def test_a_node_without_a_64_in_its_block_is_refused() -> None:
             )
 
 
+def _chain(ruleset: str, name: str) -> list[str]:
+    """The rules of a chain, in order."""
+    body = ruleset.partition(f"chain {name} {{\n")[2].partition("}\n")[0]
+    return [line.strip() for line in body.splitlines() if line.strip()]
+
+
 def test_the_firewall_drops_by_default_and_lets_a_guest_out_with_its_own_sources_only() -> None:
     """Data path design: an unknown G interface is closed; with VRF the VRF device passes first."""
     rules, vrf = firewall.ruleset(config(Routing.RULES)), firewall.ruleset(config(Routing.VRF))
     for text in (rules, vrf):
-        guest = text.split("chain guest {\n")[1].split("}\n")[0].strip().splitlines()
-        assert guest[-1].strip() == "counter name spoofed drop"
-        accepting = [line.strip() for line in guest if line.strip().endswith("accept")]
-        assert [line for line in accepting if "saddr" in line] == [
-            "iifname . ip saddr @src4 accept",
-            "iifname . ip6 saddr @src6 accept",
-        ]
+        assert "goto guest" in _chain(text, "prerouting")[0]
+        assert _chain(text, "guest")[-2:] == ["meta nfproto ipv4 goto guest4", "goto guest6"]
+        for family in (4, 6):
+            chain = _chain(text, f"guest{family}")
+            assert chain[-1] == "counter name spoofed drop"
+            accepting = [line for line in chain if line.endswith("accept")]
+            by_source = [line for line in accepting if "saddr" in line]
+            assert [line.split("map ")[1] for line in by_source] == [f"@own{family} accept", f"@range{family} accept"]
+            assert all(" . iifname map" in line for line in by_source)
+            assert all("nd-neighbor-solicit" in line for line in accepting if line not in by_source)
         assert all(f"counter {name} {{" in text for name in firewall.DROPS)
-    first = vrf.split("chain guest {\n")[1].strip().splitlines()[0].strip()
-    assert first == 'meta iifkind "vrf" accept'
+    assert _chain(vrf, "guest")[0] == 'meta iifkind "vrf" accept'
     assert "vrf" not in rules
-    assert "@marks" in rules
-    assert "iifname map @marks" not in vrf
+
+
+def test_what_a_guest_must_not_reach_is_dropped_before_its_source_opens_the_way() -> None:
+    """R35: isolation 3 and 4: a guest's own source is no pass to groups or segments."""
+    for routing in Routing:
+        text = firewall.ruleset(config(routing))
+        assert _chain(text, "guest4")[0] == "ip daddr >= 224.0.0.0 jump guest4_multicast"
+        for destination in ("224.0.0.0/4", "255.255.255.255"):
+            assert f"ip daddr {destination} counter name to_multicast drop" in _chain(text, "guest4_multicast")
+        assert [line.split()[2] for line in _chain(text, "guest6")[:2]] == ["fd5f::/32", "ff00::/8"]
+        for name in ("encapsulated", "guest6_multicast"):
+            assert _chain(text, name)[-1].endswith("drop")
 
 
 @pytest.mark.parametrize(
