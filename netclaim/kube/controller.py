@@ -104,7 +104,8 @@ class Controller:
         When a change moves an object from one set of keys to another, both are enqueued.
         """
         source = Source(reflector, keys, when)
-        self._sources.append(source)
+        # A program that follows what comes and goes watches often: what was forgotten meanwhile is let go of here.
+        self._sources = [*self.sources, source]
         reflector.store.subscribe(lambda change: self._on_change(source, change))
         for raw in list(reflector.store.all()):
             self._enqueue_of(source, raw, Lane.SLOW)

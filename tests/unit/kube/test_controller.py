@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -370,3 +372,22 @@ async def test_writes_of_kinds_that_nobody_follows_hold_nothing(server: FaultSer
     async with working(free):
         free.enqueue(("", "a"))
         await until(lambda: runs == 3 and free.queue.at_rest, timeout=20)
+
+
+async def test_what_comes_and_goes_for_ever_is_held_while_it_is_followed_and_no_longer(client: Client) -> None:
+    """B9: a node follows each of its VPCs; thousands of them in a day leave nothing behind in its agent."""
+    cluster = Cluster(client)
+    controller = Controller("coming-and-going", _never)
+    seen: list[weakref.ref[Any]] = []
+    for number in range(50):
+        reflector = cluster.reflect(CONFIG_MAPS, label_selector=f"vpc={number}")
+        controller.watch(reflector, own_key)
+        await cluster.forget(reflector)
+        seen.append(weakref.ref(reflector))
+    del reflector
+    gc.collect()
+    assert [held for held in seen[:-1] if held() is not None] == []
+
+
+async def _never(_: Key) -> None:
+    raise AssertionError("nothing was there to be looked at")
