@@ -40,6 +40,7 @@ from node_agent.datapath.plan.common import (
     family_of,
     gateways,
     host_interface,
+    skip_source_lookup,
     tenant_table,
 )
 from node_agent.datapath.plan.guest import guest_up
@@ -116,6 +117,8 @@ def attachment_sysctls(config: NodeConfig, attachment: Attachment) -> tuple[SetS
         SetSysctl(f"net/ipv6/conf/{device}/disable_ipv6", "0", optional=True),
         SetSysctl(f"net/ipv6/conf/{device}/accept_ra", "0", optional=True),
     ]
+    if config.routing is Routing.RULES:
+        settings.append(skip_source_lookup(device))
     if config.routing is Routing.RULES and 6 in families(attachment):
         settings.append(SetSysctl(f"net/ipv6/conf/{device}/proxy_ndp", "1"))
         settings.append(SetSysctl(f"net/ipv6/neigh/{device}/proxy_delay", "0"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 
 from node_agent.datapath.model import Address, Attachment, GuestAddress, Interface, NodeConfig, Prefix, Vpc
-from node_agent.datapath.objects import Family, Route, RouteKind
+from node_agent.datapath.objects import Family, Route, RouteKind, SetSysctl
 
 LOCAL_TABLE = 255
 MAIN_TABLE = 254
@@ -25,6 +25,16 @@ PAIR_OUTER: dict[int, Address] = {4: IPv4Address("169.254.0.2"), 6: IPv6Address(
 LINK_LOCAL_GATEWAY = IPv6Interface("fe80::1/64")
 SOLICITED_NODES = IPv6Network("ff02::1:ff00:0/104")
 DEFAULT: dict[Family, Prefix] = {4: IPv4Network("0.0.0.0/0"), 6: IPv6Network("::/0")}
+
+
+def skip_source_lookup(device: str) -> SetSysctl:
+    """Take IPv4 packets of a device of ours without asking the routes for their source.
+
+    As soon as there are rules, the kernel walks them a second time for each packet, although the reverse path filter is
+    off: to see that the source is not the node's own. Who may send what is settled before, by rule and firewall; and a
+    guest may well have an address that in another network is a node's.
+    """
+    return SetSysctl(f"net/ipv4/conf/{device}/accept_local", "1")
 
 
 def tenant_table(config: NodeConfig, vpc: Vpc) -> int:

@@ -40,6 +40,7 @@ from node_agent.datapath.plan.common import (
     PAIR_OUTER,
     REMOTE_METRIC,
     host_interface,
+    skip_source_lookup,
     tenant_table,
     underlay_table,
     unreachable,
@@ -95,21 +96,21 @@ def vpc_tables(config: NodeConfig, vpc: Vpc) -> tuple[Route, ...]:
 
 
 def vpc_rules(config: NodeConfig, vpc: Vpc) -> tuple[Rule, ...]:
-    """The rules of a VPC's pair; without VRF also the one that leads the node's ICMP answers into T by their mark."""
-    tenant, underlay = tenant_table(config, vpc), underlay_table(config, vpc)
-    block = config.locator_block
-    if config.routing is Routing.VRF:
-        rules = [Rule(family=6, priority=899, iif=vpc.outer, destination=block, table=MAIN_TABLE)]
-        for family in FAMILIES:
-            rules.append(Rule(family=family, priority=900, iif=vpc.outer, table=underlay))
-            rules.append(Rule(family=family, priority=901, iif=vpc.outer, table=None))
-        return tuple(rules)
-    rules = [Rule(family=6, priority=1999, iif=vpc.outer, destination=block, table=MAIN_TABLE)]
+    """The rules of a VPC's pair; without VRF also the one that leads the node's ICMP answers into T by their mark.
+
+    Rules are walked one by one for every packet. Those of the pair come before those of the guests, so that what goes
+    to or comes from another node does not pay for the number of guests.
+    """
+    vrf = config.routing is Routing.VRF
+    ways = {vpc.outer: underlay_table(config, vpc)}
+    if not vrf:
+        ways[vpc.inner] = tenant_table(config, vpc)
+    rules = [Rule(family=6, priority=899, iif=vpc.outer, destination=config.locator_block, table=MAIN_TABLE)]
     for family in FAMILIES:
-        rules.append(Rule(family=family, priority=3000, iif="lo", mark=vpc.mark, table=tenant))
-        for device, table in ((vpc.inner, tenant), (vpc.outer, underlay)):
-            rules.append(Rule(family=family, priority=2000, iif=device, table=table))
-            rules.append(Rule(family=family, priority=2001, iif=device, table=None))
+        rules += [Rule(family=family, priority=900, iif=device, table=table) for device, table in ways.items()]
+        rules += [Rule(family=family, priority=901 if vrf else 2001, iif=device, table=None) for device in ways]
+        if not vrf:
+            rules.append(Rule(family=family, priority=3000, iif="lo", mark=vpc.mark, table=ways[vpc.inner]))
     return tuple(rules)
 
 
@@ -155,6 +156,8 @@ def vpc_up(config: NodeConfig, vpc: Vpc) -> tuple[Step, ...]:
         # Both may be the default of the node for new devices.
         steps += [SetSysctl(f"net/ipv6/conf/{device}/disable_ipv6", "0", optional=True)]
         steps += [SetSysctl(f"net/ipv4/conf/{device}/rp_filter", "0")]
+        if not vrf:
+            steps += [skip_source_lookup(device)]
     if vrf:
         steps += [SetLink(vpc.inner, master=vpc.vrf)]
     steps += [SetLink(vpc.inner, up=True), SetLink(vpc.outer, up=True)]

@@ -16,7 +16,7 @@ DRIFTS = {
     "MTU": ("link", "set", "{device}", "mtu", "1300"),
     "MAC": ("link", "set", "{device}", "address", "02:00:00:00:00:77"),
     "route": ("route", "del", "{v4}", "table", "{table}"),
-    "rule": ("rule", "del", "pref", "900" if VRF else "2000", "iif", "V05Gomdd23O"),
+    "rule": ("rule", "del", "pref", "900", "iif", "V05Gomdd23O"),
     "neighbour": ("neigh", "del", "{v4}", "dev", "{device}"),
     "lladdr": ("neigh", "replace", "{v4}", "lladdr", "02:00:00:00:00:77", "dev", "{device}", "nud", "permanent"),
     "fe80::1": ("-6", "addr", "del", "fe80::1/64", "dev", "{device}"),
