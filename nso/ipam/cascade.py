@@ -16,7 +16,7 @@ from netclaim.api.meta import Key, Raw
 from nso.ipam import classes, reasons
 from nso.ipam.blocks import Block
 from nso.ipam.catalogue import Catalogue
-from nso.ipam.index import Shape
+from nso.ipam.index import Kind, Shape
 from nso.ipam.names import Scope, missing_roles, pool_name, space_name
 from nso.ipam.reasons import Refusal
 from nso.ipam.views import ClassView, PoolView, write_scope
@@ -35,8 +35,7 @@ class Offer:
 
     def is_open(self, live: PoolView) -> bool:
         """Whether the pool, read after a block was taken, still is the one that offered it."""
-        same = live.id.uid == self.pool.id.uid and live.unique_within == self.shape.unique_within
-        return same and not live.going
+        return live.id.uid == self.pool.id.uid and live.kind == self.shape.kind and not live.going
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +127,25 @@ def shape_of(pool: PoolView, catalogue: Catalogue) -> Shape | Refusal:
             f"IPPool {pool.id} ({cidr}) hands out blocks of one length and one uniqueWithin, but its classes are "
             + ", ".join(f"{cls.name} ({cls.family} /{cls.length}, {list(cls.unique_within)})" for cls in serving),
         )
-    length, roles = serving[0].length, separating(pool, serving[0].unique_within)
-    if pool.unique_within not in {None, roles}:
-        return reasons.other_spaces(pool.key, pool.unique_within or (), roles)
-    return _shape(pool, cidr, length, roles)
+    kind = Kind(serving[0].length, separating(pool, serving[0].unique_within))
+    if pool.kind not in {None, kind}:
+        return reasons.other_blocks(pool.key, str(pool.kind), str(kind))
+    return _shape(pool, cidr, kind)
 
 
-def _shape(pool: PoolView, cidr: Block, length: int, roles: tuple[str, ...]) -> Shape:
+def _shape(pool: PoolView, cidr: Block, kind: Kind) -> Shape:
+    length = kind.length
     start, end = cidr.numbers(length)
     leading, trailing = pool.reserved
     withheld = [(start, min(start + leading, end)), (max(end - trailing, start), end)]
     withheld += [excluded.numbers(length) for excluded in pool.excluded if excluded.overlaps(cidr)]
-    return Shape(cidr, length, tuple(sorted((max(a, start), min(b, end)) for a, b in withheld if a < b)), roles)
+    parts = sorted((max(first, start), min(last, end)) for first, last in withheld if first < last)
+    return Shape(cidr, length, tuple(parts), kind.unique_within)
 
 
 def is_judged(pool: PoolView) -> bool:
     """Whether its own reconcile has said what the pool is good for: nothing is given out of it before."""
-    return pool.unique_within is not None if pool.ready else status_of(pool.raw, ipam.READY) is not None
+    return pool.kind is not None if pool.ready else status_of(pool.raw, ipam.READY) is not None
 
 
 def separating(pool: PoolView, unique_within: Iterable[str]) -> tuple[str, ...]:
@@ -179,8 +180,8 @@ def standing_space(pool: PoolView, scope: Scope, catalogue: Catalogue) -> str | 
 
 def _standing_roles(pool: PoolView, catalogue: Catalogue) -> tuple[str, ...] | None:
     """Never those of the class that a claim of its blocks names, or has by default: that one can be another by now."""
-    if pool.unique_within is not None:
-        return pool.unique_within
+    if pool.kind is not None:
+        return pool.kind.unique_within
     return next((separating(pool, cls.unique_within) for cls in served(pool, catalogue)), None)
 
 
@@ -189,7 +190,7 @@ def standing_offer(pool: PoolView, block: Block, scope: Scope, catalogue: Catalo
     roles, space = _standing_roles(pool, catalogue), standing_space(pool, scope, catalogue)
     if roles is None or space is None or pool.cidr is None or not pool.cidr.contains(block):
         return None
-    return Offer(pool, _shape(pool, pool.cidr, block.length, roles), space)
+    return Offer(pool, _shape(pool, pool.cidr, Kind(block.length, roles)), space)
 
 
 def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -> Place:

@@ -41,6 +41,19 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """What makes an allocation's name unique in a pool: all blocks are of one length, in spaces of the same roles."""
+
+    length: int
+    unique_within: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """`/32 once in each network`, `/96 once in the project`."""
+        space = f"each {', '.join(self.unique_within)}" if self.unique_within else "the project"
+        return f"/{self.length} once in {space}"
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What a pool hands out: blocks of `length` out of `cidr`, but for those in `withheld` (block numbers).
 
@@ -51,6 +64,11 @@ class Shape:
     length: int
     withheld: tuple[tuple[int, int], ...] = ()
     unique_within: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What a pool keeps for its whole life, whatever becomes of its range."""
+        return Kind(self.length, self.unique_within)
 
     @property
     def bounds(self) -> tuple[int, int]:

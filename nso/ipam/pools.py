@@ -15,7 +15,7 @@ from nso.ipam.blocks import Block
 from nso.ipam.cascade import Offer, is_judged, shape_of, space_in, standing_offer
 from nso.ipam.catalogue import Catalogue
 from nso.ipam.claims import wants_range_of
-from nso.ipam.index import Capacity, Purpose, Strategy
+from nso.ipam.index import Capacity, Kind, Purpose, Strategy
 from nso.ipam.names import missing_roles
 from nso.ipam.reasons import Refusal
 from nso.ipam.steps import Allocate, Plan, free
@@ -23,18 +23,18 @@ from nso.ipam.views import REMOVING, AllocationView, ClaimView, Holder, PoolView
 from nso.ipam.waiting import Wait, for_block, for_pool, for_space
 
 OWNED = Owned(
-    fields=frozenset({"cidr", "ipFamily", "uniqueWithin", "capacity", "spaces", "utilization"}),
+    fields=frozenset({"cidr", "ipFamily", "blocks", "capacity", "spaces", "utilization"}),
     conditions=frozenset({ipam.READY, ipam.EXHAUSTED}),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How full a pool is: counters of its fullest space, how many spaces hold something, and what separates them."""
+    """How full a pool is, and of what: counters of its fullest space, and how many spaces hold something."""
 
     capacity: Capacity
     spaces: int
-    unique_within: tuple[str, ...]
+    kind: Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +210,9 @@ def _status(
     status: Raw = {}
     if cidr is not None:
         status |= {"cidr": str(cidr), "ipFamily": cidr.family}
-    roles = fill.unique_within if fill and not refusal and pool.unique_within is None else pool.unique_within
-    if roles is not None:
-        status["uniqueWithin"] = list(roles)
+    kind = fill.kind if fill and not refusal and pool.kind is None else pool.kind
+    if kind is not None:
+        status["blocks"] = {"prefixLength": kind.length, "uniqueWithin": list(kind.unique_within)}
     if refusal:
         conditions = [make(pool.raw, ipam.READY, "False", refusal.reason, refusal.message, now)]
     elif pool.is_root:

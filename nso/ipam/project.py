@@ -203,4 +203,4 @@ class Project:
     def fill(self, pool: PoolView, shape: Shape) -> Fill:
         """How full the pool is, as its status shows it."""
         index = self.ledger.index(pool.key, shape)
-        return Fill(index.fullest, index.used_spaces, shape.unique_within)
+        return Fill(index.fullest, index.used_spaces, shape.kind)

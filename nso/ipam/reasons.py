@@ -49,17 +49,13 @@ def _named(key: Key) -> str:
     return f"{key[0]}/{key[1]}"
 
 
-def other_spaces(pool: Key, recorded: Sequence[str], wanted: Sequence[str]) -> Refusal:
-    """A class was made anew with other roles: what the pool gave out could be given again in a space of theirs."""
+def other_blocks(pool: Key, given: str, wanted: str) -> Refusal:
+    """A class was made anew as another: an address that the pool gave out could be given again in its new blocks."""
     return Refusal(
         ipam.REASON_MIXED_BLOCKS,
-        f"IPPool {_named(pool)} gives out blocks once within {_roles(recorded)}, and its classes now say within "
-        f"{_roles(wanted)}: create the classes as they were, or, when nothing holds a block of it, the pool anew",
+        f"IPPool {_named(pool)} gives out {given}, and its classes now say {wanted}: create the classes as they were, "
+        "or, when nothing holds a block of it, the pool anew",
     )
-
-
-def _roles(names: Sequence[str]) -> str:
-    return f"each {', '.join(names)}" if names else "the project"
 
 
 def class_not_found(name: str, project: str) -> Refusal:

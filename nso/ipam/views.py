@@ -15,7 +15,7 @@ from netclaim.api import ipam
 from netclaim.api.conditions import is_true
 from netclaim.api.meta import Key, Raw
 from nso.ipam.blocks import Block
-from nso.ipam.index import Entry, Purpose, Strategy
+from nso.ipam.index import Entry, Kind, Purpose, Strategy
 from nso.ipam.names import Scope, ScopeValue
 from nso.ipam.waiting import Since
 
@@ -123,8 +123,7 @@ class ClassView:
 class PoolView:
     """An IPPool. `wanted` is what a root's spec asks for.
 
-    From the status: `cidr` is what it may hand out of, `unique_within` the roles that separate its address spaces, None
-    while it never offered anything.
+    From the status: `cidr` is what it may hand out of, `kind` what it hands out, None while it never offered anything.
     """
 
     id: Identity
@@ -137,7 +136,7 @@ class PoolView:
     shared_with: Mapping[str, Any] | None
     made_for: tuple[str, Scope] | None
     cidr: Block | None
-    unique_within: tuple[str, ...] | None
+    kind: Kind | None
     ready: bool
     raw: Raw
 
@@ -146,7 +145,7 @@ class PoolView:
         """Read the object."""
         spec, status = raw["spec"], raw.get("status") or {}
         reservations = spec.get("reservations") or {}
-        parent, made_for = spec.get("parentRef"), spec.get("madeFor")
+        parent, made_for, blocks = spec.get("parentRef"), spec.get("madeFor"), status.get("blocks")
         identity = Identity.of(raw)
         try:
             return cls(
@@ -160,7 +159,7 @@ class PoolView:
                 shared_with=spec.get("sharedWith"),
                 made_for=(made_for["className"], read_scope(made_for.get("scope"))) if made_for else None,
                 cidr=Block.parse(status["cidr"]) if status.get("cidr") else None,
-                unique_within=tuple(status["uniqueWithin"]) if "uniqueWithin" in status else None,
+                kind=Kind(blocks["prefixLength"], tuple(blocks["uniqueWithin"])) if blocks else None,
                 ready=is_true(raw, ipam.READY),
                 raw=raw,
             )

@@ -28,7 +28,7 @@ MAX_DEPTH: Final = 16
 pool_usable_changed: Final[Predicate] = changed_meta_or_spec | status_changed(
     lambda raw: [
         (raw.get("status") or {}).get("cidr"),
-        (raw.get("status") or {}).get("uniqueWithin"),
+        (raw.get("status") or {}).get("blocks"),
         [
             (condition.get("status"), condition.get("reason"))
             for condition in (raw.get("status") or {}).get("conditions") or ()

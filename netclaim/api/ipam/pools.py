@@ -111,15 +111,21 @@ class Capacity(ApiModel):
     available: Count = Field(description="Blocks that are free.")
 
 
+class BlockKind(ApiModel):
+    """Of what kind the blocks of a pool are."""
+
+    prefix_length: PrefixLength = Field(description="Their prefix length.")
+    unique_within: Roles = Field(description="Scope roles that separate the pool's address spaces.")
+
+
 class IPPoolStatus(ConditionedStatus):
     """What the pool has and how full it is."""
 
     cidr: Cidr | None = Field(default=None, description="The pool's range; written once, and grown with the spec.")
     ip_family: IPFamily | None = Field(default=None, description="Family of the range.")
-    unique_within: Roles | None = Field(
+    blocks: BlockKind | None = Field(
         default=None,
-        description="Scope roles that separate the pool's address spaces, as its classes said when it was first "
-        "offered; written once.",
+        description="What the pool gives out: what its classes said when it was first offered, for good.",
     )
     capacity: Capacity | None = Field(default=None, description="Blocks of the fullest address space.")
     spaces: Annotated[int | None, Hints({"format": "int32"})] = Field(
@@ -155,7 +161,7 @@ class IPPool(KubeObject):
                 "cidr(self.status.cidr).containsCIDR(cidr(oldSelf.status.cidr))))",
                 "the range of a pool is written once and may only grow: read the pool again",
             ),
-            written_once("uniqueWithin", "a pool keeps its uniqueWithin roles: create another pool"),
+            written_once("blocks", "a pool gives out blocks of one kind for its whole life: create another pool"),
         ),
     )
 

@@ -129,14 +129,14 @@ async def test_a_class_that_is_made_anew_with_other_roles_gets_nothing_until_it_
         held = (await bound(ipam, home, "old"))["cidr"]
         await make_anew(uniqueWithin=["network"])
         told = await pool_ready(ipam, home, "few", "False", api.REASON_MIXED_BLOCKS)
-        assert "once within the project, and its classes now say within each network" in told
+        assert "/32 once in the project, and its classes now say /32 once in each network" in told
         await make(ipam, claim(home, "new", class_name="few"))
         await refused(ipam, home, "new", api.REASON_NO_OFFERING_POOL)
         await make_anew()
         assert (await bound(ipam, home, "new"))["cidr"] != held
         await consistent(ipam, home)
-    grown = [{"op": "add", "path": "/status/uniqueWithin/-", "value": "network"}]
-    with pytest.raises(Invalid, match="a pool keeps its uniqueWithin roles"):
+    grown = [{"op": "add", "path": "/status/blocks/uniqueWithin/-", "value": "network"}]
+    with pytest.raises(Invalid, match="a pool gives out blocks of one kind"):
         await ipam.json_patch(resources.IP_POOLS, home, "few", grown, subresource="status")
 
 

@@ -222,7 +222,7 @@ class Leader:
         if not isinstance(shape, Shape):
             return None
         index = self.seen.index(pool.key, shape)
-        return pools.Fill(index.fullest, index.used_spaces, shape.unique_within)
+        return pools.Fill(index.fullest, index.used_spaces, shape.kind)
 
     def _child(self, pool: PoolView, plan: Plan) -> None:
         for step in plan.steps:

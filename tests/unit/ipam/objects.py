@@ -45,6 +45,7 @@ def root_pool(
     *classes: str,
     ready: bool = True,
     created: int = 0,
+    length: int = 32,
     unique_within: Sequence[str] = (),
     **spec: Any,
 ) -> Raw:
@@ -56,7 +57,7 @@ def root_pool(
     }
     if ready:
         raw["status"] = {"cidr": cidr, "conditions": [{"type": ipam.READY, "status": "True", "reason": "Offered"}]}
-        raw["status"]["uniqueWithin"] = list(unique_within)
+        raw["status"]["blocks"] = {"prefixLength": length, "uniqueWithin": list(unique_within)}
     return raw
 
 

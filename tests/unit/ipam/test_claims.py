@@ -96,7 +96,7 @@ def test_a_class_made_anew_with_other_roles_gives_nothing_out_of_the_pool_until_
     Leader(world).reconcile(IP_CLAIMS, other)
     assert len(held(world)) == 1
     told = world.conditions(IP_CLAIMS, other)[ipam.BOUND]
-    assert "within each network, and its classes now say within each network, location" in told["message"]
+    assert "/32 once in each network, and its classes now say /32 once in each network, location" in told["message"]
     Leader(world).reconcile(IP_POOLS, (PROJECT, "inner"))
     assert world.conditions(IP_POOLS, (PROJECT, "inner"))[ipam.READY]["reason"] == "MixedBlocks"
     world.put(IP_CLASSES, ip_class("inner", 32, uniqueWithin=["network"]))
@@ -112,4 +112,4 @@ def test_a_pool_keeps_what_separates_its_spaces_from_its_first_offer_on(world: W
         world.put(IP_CLASSES, raw)
         Leader(world).reconcile(IP_POOLS, (PROJECT, "inner"))
     (pool,) = (raw for raw in world.listed(IP_POOLS) if raw["metadata"]["name"] == "inner")
-    assert pool["status"]["uniqueWithin"] == []
+    assert pool["status"]["blocks"] == {"prefixLength": 32, "uniqueWithin": []}

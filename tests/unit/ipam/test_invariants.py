@@ -105,7 +105,7 @@ def break_pool(project: Project) -> None:
 
 
 def break_space(project: Project) -> None:
-    project.pool["status"]["uniqueWithin"] = ["network"]
+    project.pool["status"]["blocks"]["uniqueWithin"] = ["network"]
 
 
 def break_malformed(project: Project) -> None:

@@ -16,10 +16,12 @@ from netclaim.api import ipam
 from netclaim.api.meta import Raw
 from netclaim.api.resources import IP_ALLOCATIONS, IP_CLAIMS, IP_CLASSES, IP_POOLS
 from nso.ipam import invariants, reasons
+from nso.ipam.cascade import shape_of
 from nso.ipam.claims import occupants
 from nso.ipam.orphans import HOLDER_KINDS, holds
+from nso.ipam.reasons import Refusal
 from nso.ipam.snapshot import Snapshot
-from nso.ipam.views import AllocationView
+from nso.ipam.views import AllocationView, PoolView
 from tests.unit.ipam.leader import Leader
 from tests.unit.ipam.objects import PROJECT, ip_class, root_pool
 from tests.unit.ipam.world import KINDS, World
@@ -43,6 +45,7 @@ RANGES = ["range-a", "range-b", "upper-a"]
 NETWORKS = ["a", "b"]
 CRASHES = st.one_of(st.none(), st.none(), st.integers(1, 4))
 LEADERS = st.integers(0, 1)
+ROLES = st.sampled_from([[], ["network"]])
 WHICH = st.integers(0, 9)
 EVENTS = st.sampled_from(["nothing", "pool", "claims", "clearance"])
 """What users do while a leader is paused."""
@@ -69,6 +72,11 @@ def scope(network: str) -> Raw:
         "network": {"kind": "Network", "namespace": "shop", "name": network},
         "location": {"kind": "Location", "name": "here"},
     }
+
+
+def is_of_another_kind(pool: PoolView, seen: Snapshot) -> bool:
+    shape = shape_of(pool, seen)
+    return isinstance(shape, Refusal) and shape.reason == ipam.REASON_MIXED_BLOCKS and not pool.is_root
 
 
 class TwoLeaders(RuleBasedStateMachine):
@@ -194,11 +202,12 @@ class TwoLeaders(RuleBasedStateMachine):
         self.claim_block(name, NETWORKS[0], loose=loose)
         self.leaders[1 - number].reconcile(IP_CLAIMS, (PROJECT, name), 1)
 
-    @rule(name=st.sampled_from(["loose", "leaf"]), roles=st.sampled_from([[], ["network"]]))
-    def operator_makes_a_class_anew(self, name: str, roles: list[str]) -> None:
-        """Deleted and created with other roles, under whatever was given out by it."""
+    @rule(name=st.sampled_from(["loose", "leaf"]), length=st.integers(31, 32), roles=ROLES)
+    def operator_makes_a_class_anew(self, name: str, length: int, roles: list[str]) -> None:
+        """Deleted and created with blocks of another kind, under whatever was given out by it."""
         raw = self.world.objects[IP_CLASSES].pop((PROJECT, name))
-        self.world.create(IP_CLASSES, {**raw, "spec": {**raw["spec"], "uniqueWithin": roles}, "status": {}})
+        changed = {"prefixLength": length, "uniqueWithin": roles}
+        self.world.create(IP_CLASSES, {**raw, "spec": {**raw["spec"], **changed}, "status": {}})
 
     @rule(which=WHICH)
     def user_deletes_a_pool(self, which: int) -> None:
@@ -269,7 +278,7 @@ class TwoLeaders(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for name in ("loose", "leaf"):
-            self.operator_makes_a_class_anew(name, [])
+            self.operator_makes_a_class_anew(name, 32, [])
         self.settle()
         assert not self.violations()
         served = {ipam.REASON_BOUND, ipam.REASON_POOL_EXHAUSTED}
@@ -280,6 +289,9 @@ class TwoLeaders(RuleBasedStateMachine):
             assert occupants(pool, seen) or seen.range_claims(pool.key), pool.raw
             assert pool.id.uid in self.deleted_by_users, pool.raw
             served.add(reasons.WAITING_FOR_POOL)
+        if any(is_of_another_kind(pool, seen) for pool in seen.pool_views.values()):
+            # Made while its class was another; who is inside stays, and nobody else comes in.
+            served.add(ipam.REASON_MIXED_BLOCKS)
         for raw in self.world.listed(IP_CLAIMS):
             told = self.world.conditions(IP_CLAIMS, (PROJECT, raw["metadata"]["name"]))
             assert told[ipam.BOUND]["reason"] in served, told

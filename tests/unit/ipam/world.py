@@ -137,10 +137,9 @@ class World:
         grown = after and before and Block.parse(after).contains(Block.parse(before))
         if before and before != after and not (write.resource is IP_POOLS and grown):
             raise Invalid("cidr is written once")
-        if (raw.get("status") or {}).get("uniqueWithin", write.status.get("uniqueWithin")) != write.status.get(
-            "uniqueWithin"
-        ):
-            raise Invalid("uniqueWithin is written once")
+        blocks = (raw.get("status") or {}).get("blocks")
+        if blocks and blocks != write.status.get("blocks"):
+            raise Invalid("blocks are written once")
         if (raw.get("status") or {}) != write.status:
             raw["status"] = copy.deepcopy(write.status)
             self._store(write.resource, raw)
