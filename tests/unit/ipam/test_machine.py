@@ -254,8 +254,12 @@ class TwoLeaders(RuleBasedStateMachine):
         self.world.seconds += seconds
 
     def is_of_nobody(self, violation: invariants.Violation) -> bool:
-        """Whether it is about an allocation that a crash has left behind, whose holder and pool are both gone."""
-        left = self.world.get(IP_ALLOCATIONS, violation.key) if violation.invariant == invariants.NO_POOL else None
+        """Whether it is about an allocation that a crash has left behind, whose holder and pool are both gone.
+
+        Another pool may have that pool's name by now, and another range.
+        """
+        of_its_pool = violation.invariant in {invariants.NO_POOL, invariants.OUTSIDE_POOL}
+        left = self.world.get(IP_ALLOCATIONS, violation.key) if of_its_pool else None
         return left is not None and not self.has_a_holder(left)
 
     def violations(self) -> list[invariants.Violation]:
