@@ -66,6 +66,7 @@ class Agent:
             sids=self._sids,
             known=self._known,
             close=self._close,
+            crowded=lambda: self._server.crowded,
         )
         self._routes = Routes(
             cluster=cell,

@@ -39,6 +39,12 @@ ROUTER_AGAIN: Final = 0.1
 NODE_AGAIN: Final = 10.0
 """Seconds until a Node that is not registered is looked for again."""
 
+GIVE_WAY: Final = 3.0
+"""Seconds for which reports give way to calls that wait for their turn: no ADD waits longer."""
+
+GIVE_WAY_AGAIN: Final = 0.1
+"""Seconds until it is looked again whether calls still wait."""
+
 BACKOFF_MAX: Final = 10.0
 """Longest pause before a report is tried again: it goes out soon after the API server is back."""
 
@@ -150,14 +156,19 @@ class Reports:
         sids: Callable[[Attachment], tuple[Sid, ...]],
         known: Callable[[int, str], Awaitable[Raw | None]],
         close: Callable[[Row], Awaitable[None]],
+        crowded: Callable[[], float],
     ) -> None:
-        """``known``: an advertisement (VPC, name) at the API; ``close``: detach a row that lost its attachment."""
+        """``known``: an advertisement (VPC, name) at the API; ``close``: detach a row that lost its attachment.
+
+        ``crowded``: for how many seconds calls have been waiting for their turn.
+        """
         self._cluster = cluster
         self._journal = journal
         self._namespace = namespace
         self._sids = sids
         self._known = known
         self._close = close
+        self._crowded = crowded
         self._confirmed: set[tuple[str, str, str]] = set()
         self.withdrawing = KeyedLocks()
         """Held by device while something is taken back: an ADD begins before or after it, never in between."""
@@ -260,6 +271,8 @@ class Reports:
     # -- attachments -----------------------------------------------------------------------------------------------
 
     async def _report(self, key: Key) -> float | None:
+        if 0 < self._crowded() < GIVE_WAY:
+            return GIVE_WAY_AGAIN
         device = key[1]
         rows = await self._live_rows(device)
         waits = bool(rows) and not self._has_router()

@@ -1,9 +1,8 @@
 """The unix socket that netclaim-cni speaks to: bounded, and never leaving a call in the middle.
 
 At most ``at_work`` calls are worked on, at most ``queue`` wait; more are told to come back at once, and so is an ADD
-that waited so long for its turn that it would not be answered within ``prompt`` seconds: its runtime holds a sandbox,
-and can do other things meanwhile. A call's deadline counts from its turn. An ADD whose client went away is cancelled,
-and so undone; any other call is finished.
+that would not be answered within ``prompt`` seconds. A call's deadline counts from its turn. An ADD whose client went
+away is cancelled, and so undone; any other call is finished.
 """
 
 from __future__ import annotations
@@ -20,13 +19,15 @@ from node_agent import metrics
 from node_agent.cni import protocol, refusals
 from node_agent.cni.protocol import Call
 from node_agent.cni.refusals import Refusal
+from node_agent.cni.turns import LateError, Turns
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("node_agent.cni")
 
 AT_WORK: Final = 32
 QUEUE: Final = 512
 DEADLINE: Final = 20.0
-PROMPT: Final = 3.0
+PROMPT: Final = 2.5
+"""Seconds: with the start and the end of as many processes as call at once, a runtime has its answer within 3."""
 READ_WITHIN: Final = 5.0
 """Seconds for a client to send its one line."""
 
@@ -52,15 +53,16 @@ class CniServer:
     ) -> None:
         self._run = run
         self._path = path
-        self._turn = asyncio.Semaphore(at_work)
+        self._turns = Turns(at_work, prompt)
         self._queue = queue
         self._deadline = deadline
-        self._prompt = prompt
-        self._usual = 0.0
-        """Seconds that an ADD has taken lately, once it had its turn."""
-        self._waiting = 0
         self._server: asyncio.Server | None = None
         self._calls: set[asyncio.Task[None]] = set()
+
+    @property
+    def crowded(self) -> float:
+        """Seconds since when there always was a call that waited for its turn; 0 when none does."""
+        return self._turns.crowded
 
     async def start(self) -> None:
         """Listen. Raises SocketTakenError when another process answers there."""
@@ -114,8 +116,8 @@ class CniServer:
         await writer.drain()
 
     def _admit(self) -> None:
-        if self._waiting >= self._queue:
-            raise Refusal(refusals.BUSY, waiting=self._waiting)
+        if self._turns.waiting >= self._queue:
+            raise Refusal(refusals.BUSY, waiting=self._turns.waiting)
 
     async def _finish(self, call: Call, reader: asyncio.StreamReader) -> dict[str, Any] | None:
         """Work on the call while watching whether its client is still there."""
@@ -136,9 +138,13 @@ class CniServer:
             gone.cancel()
 
     async def _work(self, call: Call) -> dict[str, Any] | None:
-        await self._await_turn(call)
+        try:
+            await self._turns.take(hurried=call.verb == "ADD")
+        except LateError as error:
+            raise Refusal(refusals.BUSY, waiting=self._turns.waiting) from error
         metrics.AT_WORK.inc()
         started = time.monotonic()
+        took: float | None = None
         try:
             async with asyncio.timeout(self._deadline):
                 result = await self._run(call)
@@ -151,8 +157,6 @@ class CniServer:
             raise Refusal(refusals.INTERNAL, why=f"{type(error).__name__}: {error}") from error
         else:
             took = time.monotonic() - started
-            if call.verb == "ADD":
-                self._usual += (took - self._usual) / 8
             milliseconds = round(took * 1000, 1)
             log.info(
                 "call done", verb=call.verb, container=call.container, ifname=call.ifname, milliseconds=milliseconds
@@ -160,25 +164,7 @@ class CniServer:
             return result
         finally:
             metrics.AT_WORK.dec()
-            self._turn.release()
-
-    async def _await_turn(self, call: Call) -> None:
-        """Raises Refusal(BUSY) for an ADD that comes too late. One that waited for half of the time never does."""
-        arrived = time.monotonic()
-        self._waiting += 1
-        metrics.QUEUED.set(self._waiting)
-        try:
-            async with asyncio.timeout(self._prompt if call.verb == "ADD" else None):
-                await self._turn.acquire()
-        except TimeoutError as error:
-            raise Refusal(refusals.BUSY, waiting=self._waiting) from error
-        finally:
-            self._waiting -= 1
-            metrics.QUEUED.set(self._waiting)
-        ends = time.monotonic() - arrived + min(self._usual, self._prompt / 2)
-        if call.verb == "ADD" and ends > self._prompt:
-            self._turn.release()
-            raise Refusal(refusals.BUSY, waiting=self._waiting)
+            self._turns.give_back(took=took if call.verb == "ADD" else None)
 
 
 async def _receive(reader: asyncio.StreamReader) -> Call:
