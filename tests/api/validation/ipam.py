@@ -122,6 +122,15 @@ POOL_CASES = [
         part="status",
     ),
     Case(
+        "what a pool gives out stays of one kind",
+        r.IP_POOLS,
+        {"blocks": {"prefixLength": 32, "uniqueWithin": []}, "spaces": 1},
+        {"blocks": {"prefixLength": 32, "uniqueWithin": ["network"]}},
+        "a pool gives out blocks of one kind",
+        before={"blocks": {"prefixLength": 32, "uniqueWithin": []}},
+        part="status",
+    ),
+    Case(
         "counts are whole numbers",
         r.IP_POOLS,
         {"capacity": dict.fromkeys(("total", "allocated", "reserved", "cooling", "available"), "2" * 39)},
