@@ -210,9 +210,8 @@ class Reports:
 
     async def _tell_router(self, _: Key) -> float | None:
         """Keep the BGPRouter as it should be; a new one means that every advertisement must be owned anew."""
-        try:
-            node = await self._client.get(resources.NODES, None, self.router.node)
-        except NotFound:
+        node = await self._client.find(resources.NODES, None, self.router.node)
+        if node is None:
             log.warning("this node is not registered: its routes are told once it is", node=self.router.node)
             self.router = replace(self.router, uid="")
             return NODE_AGAIN
@@ -346,10 +345,7 @@ class Reports:
             await self._write_facts(raw, {})
 
     async def _attachment(self, key: tuple[str, str]) -> Raw | None:
-        try:
-            return await self._client.get(resources.ATTACHMENTS, *key)
-        except NotFound:
-            return None
+        return await self._client.find(resources.ATTACHMENTS, *key)
 
     async def _write_facts(self, raw: Raw, facts: dict[str, Any]) -> None:
         """Apply the complete set over exactly the version that was read. Raises Conflict: then all is read again."""

@@ -22,7 +22,6 @@ from netclaim.api.cloud import VPC_LABEL
 from netclaim.api.meta import Key, Raw
 from netclaim.kube.cluster import Cluster
 from netclaim.kube.controller import Controller
-from netclaim.kube.errors import NotFound
 from netclaim.kube.reflector import Reflector
 from node_agent import metrics
 from node_agent.datapath.datapath import Datapath
@@ -193,10 +192,7 @@ class Routes:
         followed = self._followed.get(vpc)
         if followed is not None and followed.synced.is_set():
             return self._cluster.held(resources.BGP_ADVERTISEMENTS, (self._namespace, name))
-        try:
-            return await self._cluster.client.get(resources.BGP_ADVERTISEMENTS, self._namespace, name)
-        except NotFound:
-            return None
+        return await self._cluster.client.find(resources.BGP_ADVERTISEMENTS, self._namespace, name)
 
     async def heal_regularly(self) -> None:
         """Compare every table with what it should hold, every few minutes."""
