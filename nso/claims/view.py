@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -23,7 +22,6 @@ from netclaim.api.networking import (
 from netclaim.freshness import is_fresh
 from netclaim.identity import context_name, subnet_name
 from netclaim.kube.cluster import Cluster
-from netclaim.kube.errors import NotFound
 from netclaim.kube.objects import is_going, key_of, uid_of
 from netclaim.kube.reflector import Reflector
 from netclaim.kube.store import IndexFn
@@ -216,11 +214,12 @@ class View:
         return tuple(IPClaim.model_validate(raw) for raw in found.values())
 
     async def _asked_for(self, raw: Raw, project: str) -> tuple[Raw, ...]:
-        found = []
-        for name in self.possible_names(raw):
-            with contextlib.suppress(NotFound):
-                found.append(await self._ipam.client.get(resources.IP_CLAIMS, project, name))
-        return tuple(found)
+        return await self._live((project, name) for name in self.possible_names(raw))
+
+    async def _live(self, keys: Iterable[Key]) -> tuple[Raw, ...]:
+        """The IPClaims of these keys that are there now."""
+        found = [await self._ipam.client.find(resources.IP_CLAIMS, *key) for key in keys]
+        return tuple(raw for raw in found if raw is not None)
 
     @property
     def ipam_is_away(self) -> str:
@@ -233,12 +232,7 @@ class View:
 
     async def reread(self, ip_claims: Iterable[Raw]) -> tuple[Raw, ...]:
         """Those IPClaims that are still there, as they are now."""
-        found = []
-        for raw in ip_claims:
-            namespace, name = key_of(raw)
-            with contextlib.suppress(NotFound):
-                found.append(await self._ipam.client.get(resources.IP_CLAIMS, namespace, name))
-        return tuple(found)
+        return await self._live(map(key_of, ip_claims))
 
     async def _holder(self, held: HeldInterface) -> Raw | None:
         """The claim that holds the interface, by uid. One that the store does not show is read live."""
@@ -248,11 +242,8 @@ class View:
         raw = self.claims.store.get((held.interface.namespace, ref.name))
         if raw is not None and uid_of(raw) == ref.uid:
             return raw
-        with contextlib.suppress(NotFound):
-            raw = await self._cluster.client.get(resources.CLAIMS, held.interface.namespace, ref.name)
-            if uid_of(raw) == ref.uid:
-                return raw
-        return None
+        raw = await self._cluster.client.find(resources.CLAIMS, held.interface.namespace, ref.name)
+        return raw if raw is not None and uid_of(raw) == ref.uid else None
 
     async def _detaching(self, held: HeldInterface) -> str:
         """Which Pod, on which node, the data plane still serves through an interface that goes; empty when unknown."""
@@ -260,12 +251,11 @@ class View:
         let_go = held.interface.metadata.finalizers == [INTERFACE_RELEASE_FINALIZER]
         if ref is None or let_go or not held.interface.is_going:
             return ""
-        with contextlib.suppress(NotFound):
-            raw = await self._cluster.client.get(resources.ATTACHMENTS, held.interface.namespace, ref.name)
-            status = raw.get("status") or {}
-            if status.get("podName"):
-                return f"Pod {status['podName']} on node {status.get('node', 'unknown')} to end"
-        return ""
+        raw = await self._cluster.client.find(resources.ATTACHMENTS, held.interface.namespace, ref.name)
+        status = (raw or {}).get("status") or {}
+        return (
+            f"Pod {status['podName']} on node {status.get('node', 'unknown')} to end" if status.get("podName") else ""
+        )
 
 
 def _indexed(reflector: Reflector, *functions: IndexFn) -> Reflector:

@@ -171,26 +171,31 @@ def cooldown_of(pool: Key, catalogue: Catalogue) -> float:
 
 def standing_space(pool: PoolView, scope: Scope, catalogue: Catalogue) -> str | None:
     """The address space of what a pool gave out before; None when that cannot be told."""
-    roles = _standing_roles(pool, catalogue)
-    try:
-        return space_in(pool, roles, scope) if roles is not None else None
-    except KeyError:
-        return None
-
-
-def _standing_roles(pool: PoolView, catalogue: Catalogue) -> tuple[str, ...] | None:
-    """Never those of the class that a claim of its blocks names, or has by default: that one can be another by now."""
-    if pool.kind is not None:
-        return pool.kind.unique_within
-    return next((separating(pool, cls.unique_within) for cls in served(pool, catalogue)), None)
+    standing = _standing(pool, scope, catalogue)
+    return standing[1] if standing else None
 
 
 def standing_offer(pool: PoolView, block: Block, scope: Scope, catalogue: Catalogue) -> Offer | None:
     """The pool for a block that it gave out before, whatever became of its classes; None when it cannot be told."""
-    roles, space = _standing_roles(pool, catalogue), standing_space(pool, scope, catalogue)
-    if roles is None or space is None or pool.cidr is None or not pool.cidr.contains(block):
+    standing = _standing(pool, scope, catalogue)
+    if standing is None or pool.cidr is None or not pool.cidr.contains(block):
         return None
+    roles, space = standing
     return Offer(pool, _shape(pool, pool.cidr, Kind(block.length, roles)), space)
+
+
+def _standing(pool: PoolView, scope: Scope, catalogue: Catalogue) -> tuple[tuple[str, ...], str] | None:
+    """The roles that separate the spaces of what a pool gave out before, and the space of `scope` among them.
+
+    Never those of the class that a claim of its blocks names, or has by default: that one can be another by now.
+    """
+    if pool.kind is not None:
+        roles = pool.kind.unique_within
+    elif serving := served(pool, catalogue):
+        roles = separating(pool, serving[0].unique_within)
+    else:
+        return None
+    return None if missing_roles(roles, scope) else (roles, space_name(roles, scope))
 
 
 def locate(cls: ClassView, scope: Scope, namespace: str, catalogue: Catalogue) -> Place:
